@@ -1,0 +1,1 @@
+"""Changes, one verb a file; each writes one op."""

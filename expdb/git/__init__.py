@@ -1,0 +1,1 @@
+"""Git plumbing through one argument-list helper."""

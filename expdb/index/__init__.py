@@ -1,0 +1,1 @@
+"""DuckDB generations derived from the store; may be deleted at any time."""

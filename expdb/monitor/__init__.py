@@ -1,0 +1,1 @@
+"""Detectors: pure and streaming, the same code live and in replay."""

@@ -1,0 +1,1 @@
+"""Pure reads that return dataclasses."""

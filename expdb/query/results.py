@@ -1,0 +1,259 @@
+"""What queries return: frozen values, ready to be printed, drawn or written as JSON.
+
+Invariant: nothing here reads a file. The first run of a comparison is the one measured against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from expdb.model import Objective, Run, RunState
+
+
+class Outcome(StrEnum):
+    """How a value stands against the one it is measured against, in the declared direction."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no_difference"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Absent:
+    """The value of a key that a config does not have (unlike null)."""
+
+    def __repr__(self) -> str:
+        return "-"
+
+
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """The noise of one metric between two single runs."""
+
+    metric: str
+    sd: float
+    """Standard deviation over seeds, in the metric's unit."""
+    source: Literal["declared", "measured"]
+    num_seeds: int = 1
+    """How many seeds the standard deviation was measured over; 1 when declared."""
+
+    @property
+    def band(self) -> float:
+        """The 95 % half-width of the difference of two single runs: 1.96 x sqrt(2) x sd."""
+        return 1.959963984540054 * 1.4142135623730951 * self.sd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """The difference of one value to the baseline's."""
+
+    value: float
+    outcome: Outcome | None
+    """None where only a delta makes sense (an unfinished run compared at an earlier step)."""
+    at_step: int | None = None
+    """The step both were read at, when that is not the end of both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run as lists show it."""
+
+    id: str
+    experiment: str
+    variant: str
+    seed: int | None
+    state: RunState
+    reason: str
+    created_at_ms: int
+    ended_at_ms: int | None
+    last_step: int | None
+    max_steps: int | None
+    parent: str | None
+    digest: str
+    commit: str | None
+    dirty: bool
+    objective: Objective | None
+    value: float | None
+    """The objective as it reads; NaN is NaN; None when the run has no such series."""
+    value_step: int | None
+    nonfinite_step: int | None = None
+    """Since when the objective is not finite."""
+    refs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    is_head: bool = False
+    path: str = ""
+    bytes: int = 0
+    delta: Delta | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Further metrics asked for, last values."""
+
+    @property
+    def name(self) -> str:
+        """The experiment with its variant."""
+        return self.experiment + self.variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What `ls` shows: newest first."""
+
+    rows: tuple[RunRow, ...]
+    num_all: int
+    baseline: RunRow | None
+    metric: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What `rank` shows: best first; ties by creation time, older first."""
+
+    objective: Objective
+    noise: Noise | None
+    rows: tuple[RunRow, ...]
+    num_tied: int
+    """How many rows from the first cannot be told from it; 0 without a noise band."""
+    not_ranked: tuple[tuple[RunRow, str], ...]
+    """Runs with the objective that cannot win, and why."""
+    apart: tuple[RunRow, ...]
+    """Runs with another objective."""
+    baseline: RunRow | None
+    extra_metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDiff:
+    """One config key and its value in each run; ABSENT where a run lacks it."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Tell whether any run has another value than the first."""
+        first = self.values[0]
+        return any(type(value) is not type(first) or value != first for value in self.values[1:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDiff:
+    """One file that differs between two trees; line counts are None for binary files."""
+
+    status: str
+    """A, M, D or T."""
+    path: str
+    num_added: int | None
+    num_removed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDiff:
+    """How the code of the runs differs."""
+
+    same_tree: bool | None
+    """None when a run is not pinned, or its objects are not in this repository."""
+    files: tuple[FileDiff, ...] = ()
+    note: str = ""
+    """Why it cannot be told, in plain words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedDiff:
+    """One named text (environment variable, package, data digest) in each run; None where absent."""
+
+    name: str
+    values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDiff:
+    """One metric in each run, read at `step`; None where a run has no such point."""
+
+    key: str
+    values: tuple[float | None, ...]
+    deltas: tuple[float | None, ...]
+    """Against the first; the first is None."""
+    deltas_pct: tuple[float | None, ...]
+    better: tuple[bool | None, ...]
+    """By the declared direction; None where no direction is known."""
+    outcomes: tuple[Outcome | None, ...]
+    step: int | None
+    is_objective: bool = False
+    noise: tuple[float | None, ...] = ()
+    """The 95 % half-width of each delta, where it is known."""
+    n: int | None = None
+    """Items of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether one run is better than the first, and why one may say so."""
+
+    run: str
+    outcome: Outcome
+    reason: str
+    """One line: `val/loss +0.180 (+9.7 %), beyond noise ±0.022`."""
+    delta: float | None = None
+    delta_pct: float | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What `compare` shows."""
+
+    runs: tuple[Run, ...]
+    objective: Objective | None
+    step: int | None
+    """The step that metrics are read at: the last that all have."""
+    config: tuple[ConfigDiff, ...]
+    """Every key, sorted; see `ConfigDiff.differs`."""
+    code: CodeDiff
+    environment: tuple[NamedDiff, ...]
+    data: tuple[NamedDiff, ...]
+    metrics: tuple[MetricDiff, ...]
+    evals: tuple[MetricDiff, ...]
+    num_events: tuple[Mapping[str, int], ...]
+    """Severity -> count, of each run."""
+    verdicts: tuple[Verdict, ...]
+    """One for each run after the first."""
+    noise: Noise | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkTreeStatus:
+    """How this work tree stands against HEAD."""
+
+    in_git: bool
+    reason: str = ""
+    branch: str | None = None
+    commit: str | None = None
+    edits: tuple[tuple[str, str], ...] = ()
+    """(status letter, path) of every edited or untracked file; against HEAD's pinned tree when HEAD is set."""
+    head: RunRow | None = None
+    head_step: int | None = None
+    equals_head: bool = False
+    baseline: RunRow | None = None
+    """What the next run's parent would be when HEAD is not set."""
+    unfinished: str = ""
+    """The line about an op that was cut off; empty when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """What `status` shows: the work tree, and the runs by experiment, seed and state."""
+
+    work_tree: WorkTreeStatus
+    store: str
+    num_runs: int
+    bytes: int
+    rows: tuple[RunRow, ...]
+    """The newest run of each (experiment, variant, seed)."""
+    counts: Mapping[str, int]
+    """State -> number of runs."""
+    metric: str | None = None

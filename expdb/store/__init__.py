@@ -1,0 +1,1 @@
+"""The truth on disk: run folders, refs, ops. No database."""

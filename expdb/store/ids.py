@@ -1,0 +1,21 @@
+"""Ids: 10 characters of lower-case Crockford base32, a letter first; text, never numbers."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+LETTERS = ALPHABET[10:]
+LENGTH = 10
+PATTERN = re.compile(rf"[{LETTERS}][{ALPHABET}]{{{LENGTH - 1}}}")
+
+
+def new_id() -> str:
+    """Return a new random id for a run or an op (49 bits)."""
+    return secrets.choice(LETTERS) + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH - 1))
+
+
+def is_id(text: str) -> bool:
+    """Tell whether `text` has the form of a full id."""
+    return PATTERN.fullmatch(text) is not None

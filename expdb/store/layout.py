@@ -1,0 +1,117 @@
+"""Every path inside a store; no other module builds one by hand.
+
+Invariant: a name given by a user never leaves the store. Names in paths keep `a-z 0-9 _ - .`; all else is
+`%XX` of its UTF-8 bytes, capitals too, so that case-folding file systems keep `Loss` and `loss` apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from expdb.errors import BadInput
+from expdb.store.ids import is_id
+
+SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
+MAX_BYTES = 180
+KEPT_BYTES = 150
+DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt{i}" for i in range(10))]
+)
+HIVE_DEFAULT = "__hive_default_partition__"
+
+
+def encode_name(name: str) -> str:
+    """Return `name` as one safe path part of at most 180 bytes; injective but for names over that.
+
+    Raises:
+        BadInput: the name is empty.
+    """
+    if not name:
+        raise BadInput("a name is empty")
+    out = "".join(
+        char if char in SAFE else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in name
+    )
+    if out.split(".")[0] in DEVICES or out.startswith(HIVE_DEFAULT) or out[0] == ".":
+        out = f"%{ord(out[0]):02X}{out[1:]}"
+    if out[-1] == ".":
+        out = out[:-1] + "%2E"
+    if len(out) > MAX_BYTES:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        out = f"{out[:KEPT_BYTES]}~{digest}"
+    return out
+
+
+class StoreLayout:
+    """The paths of one store."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.meta = root / ".expdb"
+        self.store_json = self.meta / "store.json"
+        self.refs = self.meta / "refs"
+        self.ops = self.meta / "ops"
+        self.trash = self.meta / "trash"
+        self.locks = self.meta / "locks"
+        self.launch = self.meta / "launch"
+        self.index = self.meta / "index"
+
+    def run_dir(self, experiment: str, run: str) -> Path:
+        """Return the folder of a run; the experiment is a true name.
+
+        Raises:
+            BadInput: `run` does not have the form of an id.
+        """
+        if not is_id(run):
+            raise BadInput(f"`{run}` is not a run id")
+        return self.root / f"exp={encode_name(experiment)}" / f"run={run}"
+
+    def ref(self, name: str) -> Path:
+        """Return the file of a ref; the name is a true name."""
+        return self.refs / f"{encode_name(name)}.json"
+
+
+class RunLayout:
+    """The paths of one run folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.run_json = root / "run.json"
+        self.status_json = root / "status.json"
+        self.series_json = root / "series.json"
+        self.config_json = root / "config.json"
+        self.config_yaml = root / "config.yaml"
+        self.unresolved_yaml = root / "unresolved.yaml"
+        self.overrides_yaml = root / "overrides.yaml"
+        self.attempts = root / "attempts"
+        self.points = root / "points"
+        self.events = root / "events.jsonl"
+        self.marks = root / "marks.jsonl"
+        self.evals = root / "evals"
+        self.checkpoints = root / "checkpoints"
+
+    @property
+    def id(self) -> str:
+        """The run id that the folder is named by."""
+        return self.root.name.removeprefix("run=")
+
+    def attempt(self, number: int) -> Path:
+        """Return the folder of an attempt (1, 2, ...)."""
+        return self.attempts / str(number)
+
+    def journal(self, attempt: int, rank: int, number: int) -> Path:
+        """Return the path of a journal: rank-<rank>.<number>.wal."""
+        return self.attempt(attempt) / f"rank-{rank}.{number}.wal"
+
+    def parts_list(self, attempt: int, rank: int) -> Path:
+        """Return the path of a rank's list of sealed parts."""
+        return self.attempt(attempt) / f"rank-{rank}.json"
+
+    def part(self, attempt: int, rank: int, first_seq: int, last_seq: int) -> Path:
+        """Return the path of a sealed part."""
+        return self.points / f"part-a{attempt}-r{rank}-{first_seq}-{last_seq}.parquet"
+
+    def checkpoint(self, step: int) -> Path:
+        """Return the folder of a checkpoint."""
+        return self.checkpoints / f"step={step}"

@@ -1,0 +1,59 @@
+"""Git for training runs. Names are resolved on first use, so that `import expdb` loads nothing heavy."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from expdb.api import open_store as open
+    from expdb.errors import (
+        Ambiguous,
+        BadInput,
+        Conflict,
+        Corrupt,
+        ExpdbError,
+        NotFound,
+        Refused,
+        Unsupported,
+    )
+    from expdb.track.loop import Loop
+    from expdb.track.start import start
+    from expdb.track.state import State
+
+_NAMES = {
+    "start": "expdb.track.start:start",
+    "State": "expdb.track.state:State",
+    "Loop": "expdb.track.loop:Loop",
+    "open": "expdb.api:open_store",
+    "ExpdbError": "expdb.errors:ExpdbError",
+    "BadInput": "expdb.errors:BadInput",
+    "NotFound": "expdb.errors:NotFound",
+    "Ambiguous": "expdb.errors:Ambiguous",
+    "Refused": "expdb.errors:Refused",
+    "Conflict": "expdb.errors:Conflict",
+    "Corrupt": "expdb.errors:Corrupt",
+    "Unsupported": "expdb.errors:Unsupported",
+}
+
+__all__ = [
+    "Ambiguous",
+    "BadInput",
+    "Conflict",
+    "Corrupt",
+    "ExpdbError",
+    "Loop",
+    "NotFound",
+    "Refused",
+    "State",
+    "Unsupported",
+    "open",
+    "start",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'expdb' has no attribute {name!r}")
+    module, _, attribute = _NAMES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,50 @@
+"""Puts expdb's groups at the end of Hydra's search path, and names each run's folder.
+
+Hydra imports this at every start of every Hydra app: it loads the standard library and `expdb.conf` only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+
+from expdb.conf.folder import conf_dir
+
+
+def run_dir(*, _root_: Any) -> str:
+    """Return the folder of a new run: `<store>/exp=<experiment>/run=<id>`."""
+    from expdb.track.folder import new_run_dir
+
+    return str(new_run_dir(_root_))
+
+
+def sweep_dir(*, _root_: Any) -> str:
+    """Return the store: Hydra joins each job's own folder to it."""
+    from expdb.track.folder import store_of
+
+    return str(store_of(_root_))
+
+
+def sweep_subdir(*, _root_: Any) -> str:
+    """Return the folder of a new run of a sweep, below the store."""
+    from expdb.track.folder import new_run_dir, store_of
+
+    return str(new_run_dir(_root_).relative_to(store_of(_root_)))
+
+
+class ExpdbSearchPath(SearchPathPlugin):
+    """Appends, never prepends: the user's own groups of the same name win."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Append expdb's folder, and register the resolvers that `hydra.run.dir` uses."""
+        search_path.append(provider="expdb", path=f"file://{conf_dir()}")
+        for name, resolver in (
+            ("expdb_run_dir", run_dir),
+            ("expdb_sweep_dir", sweep_dir),
+            ("expdb_sweep_subdir", sweep_subdir),
+        ):
+            # Cached, so that one composed config names one folder however often it is read.
+            OmegaConf.register_new_resolver(name, resolver, use_cache=True, replace=True)

@@ -1,0 +1,171 @@
+"""`expdb`: the command group, and the one place where an error becomes an exit code.
+
+Invariant: help loads click and the table of verbs, no verb's module. No traceback reaches a user
+without `--debug`; with it the traceback comes first and the same lines last.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from expdb.cli.context import Context
+from expdb.cli.exit import ExitCode
+from expdb.cli.output import Output
+from expdb.cli.verbs import ALIASES, GROUPS, all_verbs
+from expdb.errors import ExpdbError
+from expdb.model import NEEDS
+from expdb.text import plain
+
+
+class VerbGroup(click.Group):
+    """The group of all verbs; a verb's module is imported when the verb is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every verb, in the order of help."""
+        return list(all_verbs())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a verb, None when there is no such verb."""
+        verb = all_verbs().get(ALIASES.get(cmd_name, cmd_name))
+        if verb is None:
+            return None
+        module, _, attribute = verb.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{verb.target} is not a command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; an unknown one is an error that names the nearest."""
+        name = args[0]
+        if name not in all_verbs() and name not in ALIASES:
+            near = difflib.get_close_matches(name, [*all_verbs(), *ALIASES], n=2, cutoff=0.5)
+            hint = f"nearest: {', '.join(near)}" if near else "all verbs: expdb --help"
+            error = click.UsageError(f"no verb is called {plain(name)}", ctx=ctx)
+            error.hint = hint  # type: ignore[attr-defined]
+            raise error
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs by group, one line each, from the table."""
+        width = max(len(name) for name in all_verbs())
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                rows = [(f"{name:<{width}}", verb.help) for name, verb in verbs.items()]
+                formatter.write_dl(rows, col_max=width + 4)
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"expdb {NEEDS}")
+        ctx.exit()
+
+
+@click.command(
+    cls=VerbGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-C", "directory", metavar="DIR", help="Work as if started in DIR.")
+@click.option("--store", metavar="DIR", help="The store; else EXPDB_STORE, else found upward.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version.",
+)
+@click.pass_context
+def expdb(ctx: click.Context, directory: str | None, store: str | None, debug: bool) -> None:
+    """Git for training runs: list, compare, rank them, and roll back to the best one."""
+    context = ctx.ensure_object(Context)
+    context.explicit_store = store
+    if directory is not None:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise click.UsageError(
+                f"-C {plain(directory)}: {(error.strerror or 'cannot go there').lower()}"
+            ) from None
+        context.directory = Path.cwd()
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    out = Output(stdout=sys.stdout, stderr=sys.stderr, env=os.environ)
+    context = Context(out=out, env=os.environ, directory=Path.cwd())
+    debug = "--debug" in args
+    try:
+        code = _run(args, context)
+        out.flush()
+    except BrokenPipeError:
+        return _silence()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except (click.ClickException, ExpdbError) as error:
+        _say_traceback(out, debug)
+        return _report(out, error)
+    except Exception as error:  # noqa: BLE001 - the outermost border: a fault here is ours
+        _say_traceback(out, debug)
+        out.error(f"a fault in expdb: {type(error).__name__}: {plain(str(error))}")
+        out.hint("where: the same command with --debug behind expdb")
+        return ExitCode.INTERNAL
+    return code
+
+
+def _run(args: list[str], context: Context) -> int:
+    try:
+        result: Any = expdb.main(args, prog_name="expdb", standalone_mode=False, obj=context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _say_traceback(out: Output, debug: bool) -> None:
+    if debug:
+        for line in traceback.format_exc().splitlines():
+            out.talk(plain(line))
+
+
+def _report(out: Output, error: click.ClickException | ExpdbError) -> int:
+    if isinstance(error, ExpdbError):
+        out.error(error.message, details=error.details)
+        for hint in error.hints:
+            out.hint(hint)
+        return error.exit_code
+    message = error.format_message().rstrip(".")
+    out.error(message[:1].lower() + message[1:])
+    hint = getattr(error, "hint", "")
+    if not hint and isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"{error.ctx.command_path} --help"
+    if hint:
+        out.hint(hint)
+    return error.exit_code
+
+
+def _silence() -> int:
+    """End quietly when the reader of a pipe has gone; the interpreter flushes stdout once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

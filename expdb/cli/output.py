@@ -1,0 +1,159 @@
+"""The only writer of stdout, and of talk on stderr.
+
+Invariant: data goes to stdout; talk, known by its form (`error:`, `warning:`, `hint:`, `label:
+command`, `word = id`), goes to stderr. Each stream has its own style. A character that a stream cannot
+encode is written as an escape, never an error.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TextIO
+
+from expdb.report.style import Style
+from expdb.signs import use_ascii
+
+MAX_WIDTH: Final = 120
+PIPE_WIDTH: Final = 100
+LABEL_CELLS: Final = 11
+
+
+class Output:
+    """Two streams with their styles."""
+
+    def __init__(self, *, stdout: TextIO, stderr: TextIO, env: Mapping[str, str]) -> None:
+        for stream in (stdout, stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace", newline="\n")
+        self._stdout = stdout
+        self._stderr = stderr
+        self._env = env
+        now_ms = time.time_ns() // 1_000_000
+        self.style = style_of(stdout, env, now_ms)
+        self.talk_style = style_of(stderr, env, now_ms)
+        self.hints = env.get("EXPDB_HINTS", "") != "0"
+
+    def set_id_cells(self, id_cells: int) -> None:
+        """Write ids with as many characters as the store needs."""
+        self.style = replace(self.style, id_cells=id_cells)
+        self.talk_style = replace(self.talk_style, id_cells=id_cells)
+
+    def lines(self, lines: Sequence[str], *, page: bool = False) -> None:
+        """Write lines of data; with `page` through a pager when they are taller than the screen."""
+        if not lines:
+            return
+        text = "".join(f"{line}\n" for line in lines)
+        if page and self._is_taller(lines) and self._page(text):
+            return
+        self._stdout.write(text)
+
+    def json(self, data: Mapping[str, Any]) -> None:
+        """Write one JSON document."""
+        from expdb.report.json import dumps
+
+        self._stdout.write(dumps(dict(data)) + "\n")
+
+    def talk(self, line: str = "") -> None:
+        """Write one line of talk; what was written to stdout before it comes first."""
+        self._stdout.flush()
+        self._stderr.write(line + "\n")
+        self._stderr.flush()
+
+    def error(self, message: str, *, details: Sequence[str] = ()) -> None:
+        """Write an error; its message may wrap, indented under its text."""
+        style = self.talk_style
+        head = style.paint("error:", "red", "bold")
+        first, *rest = _wrapped(style.say(message), style.width - len("error: "))
+        self.talk(f"{head} {first}")
+        for line in rest:
+            self.talk(" " * len("error: ") + line)
+        for line in details:
+            self.talk(" " * 9 + style.say(line))
+
+    def warning(self, message: str) -> None:
+        """Write a warning."""
+        style = self.talk_style
+        self.talk(f"{style.paint('warning:', 'yellow')} {style.say(message)}")
+
+    def hint(self, text: str) -> None:
+        """Write a hint, unless hints are off."""
+        if self.hints:
+            style = self.talk_style
+            self.talk(f"{style.paint('hint:', 'dim')} {style.say(text)}")
+
+    def resolution(self, said: str) -> None:
+        """Write what a word became."""
+        self.talk(self.talk_style.paint(self.talk_style.say(said), "dim"))
+
+    def next(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Write what to do next, each as `label:  command`; the label `hint` makes a hint of it."""
+        if not (self.hints and commands):
+            return
+        self.talk()
+        for label, command in commands:
+            if label == "hint":
+                self.hint(command)
+            else:
+                self.talk(f"{label + ':':<{LABEL_CELLS}}{self.talk_style.say(command)}")
+
+    def ask(self, question: str) -> bool | None:
+        """Ask a question that Enter answers with no; None where nobody can be asked."""
+        import sys
+
+        if not (sys.stdin.isatty() and self._stderr.isatty()):
+            return None
+        self._stdout.flush()
+        self._stderr.write(f"{question} [y/N] ")
+        self._stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def flush(self) -> None:
+        """Flush both streams; raises BrokenPipeError when a reader has gone."""
+        self._stdout.flush()
+        self._stderr.flush()
+
+    def _is_taller(self, lines: Sequence[str]) -> bool:
+        return self.style.terminal and len(lines) >= shutil.get_terminal_size().lines
+
+    def _page(self, text: str) -> bool:
+        pager = self._env.get("PAGER", "less")
+        if pager in ("", "cat") or shutil.which("less") is None:
+            return False
+        encoding = self._stdout.encoding or "utf-8"
+        body = text.encode(encoding, "backslashreplace")
+        environment = {**os.environ, "LESSCHARSET": "utf-8"}
+        done = subprocess.run(["less", "-FRX"], input=body, env=environment, check=False)
+        return done.returncode == 0
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    made = textwrap.wrap(text, max(width, 30), break_long_words=False, break_on_hyphens=False)
+    return made or [""]
+
+
+def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
+    """Return how a stream is drawn, by what it is and what the environment asks for."""
+    terminal = stream.isatty()
+    dumb = env.get("TERM", "") == "dumb"
+    color = terminal and not dumb
+    if env.get("FORCE_COLOR", "") not in ("", "0"):
+        color = True
+    if env.get("NO_COLOR", ""):
+        color = False
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if terminal else PIPE_WIDTH
+    return Style(
+        color=color,
+        ascii=use_ascii(stream, env),
+        width=width,
+        terminal=terminal,
+        now_ms=now_ms,
+    )
+
+

@@ -1,0 +1,1 @@
+"""The folder with expdb's Hydra groups; the names are in `expdb.conf.folder`."""

@@ -1,0 +1,199 @@
+"""Paths where a restore would lose what is saved nowhere, or that it cannot restore exactly.
+
+Invariant: a plan without blockers touches only paths that are byte for byte in the snapshot, or
+that are absent. Looking writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes, filtered
+from expdb.git.capture import missing_from
+from expdb.git.command import nul_joined
+from expdb.git.disk import kind_of, walk_files
+from expdb.git.index import GITLINK, entries, fill_index, temp_index
+from expdb.git.objects import checked_out, read_file
+from expdb.git.plan import PlanRow, path_states
+from expdb.git.saved import Saved
+from expdb.git.special import is_sparse
+from expdb.git.untracked import MAX_FILE_BYTES, is_secret
+from expdb.git.worktree import WorkTree
+from expdb.text import size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """One path in the way of a restore."""
+
+    path: str
+    reason: str
+    can_save: bool = False
+    """A single file: `save_worktree(..., also=[path])` saves it, and the path blocks no longer."""
+    num_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Search:
+    """The plan under examination and what was found so far."""
+
+    worktree: WorkTree
+    secret_files: Sequence[str]
+    deleted: frozenset[str]
+    found: dict[str, Blocked] = field(default_factory=dict)
+    unsaved: list[str] = field(default_factory=list)
+    """Single files in the way that are in no snapshot."""
+
+    def block(self, path: str, reason: str) -> None:
+        self.found.setdefault(path, Blocked(path=path, reason=reason))
+
+
+def blockers(
+    worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow], *, secret_files: Sequence[str] = ()
+) -> tuple[Blocked, ...]:
+    """Return the paths of the plan that block it, sorted; `saved` is the snapshot the plan starts
+    from.
+
+    Raises:
+        GitError: git cannot read the repository.
+    """
+    if not rows:
+        return ()
+    if is_sparse(worktree) or any(entry.skipped for entry in entries(worktree, saved.base_index)):
+        return (Blocked(path=".", reason="a sparse checkout: files are kept out of the work tree"),)
+    search = _Search(
+        worktree=worktree,
+        secret_files=secret_files,
+        deleted=frozenset(row.path for row in rows if row.after is None),
+    )
+    _block_special(search, rows)
+    changed = _changed_since(worktree, saved, rows)
+    for row in rows:
+        _block_parents(search, row)
+        if row.before is None:
+            _block_in_place(search, row)
+        elif row.path in changed:
+            search.block(row.path, "changed since it was saved, or cannot be read")
+    _explain_unsaved(search)
+    _block_inexact(search, rows)
+    return tuple(found for _, found in sorted(search.found.items()))
+
+
+def _changed_since(worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow]) -> set[str]:
+    """Return the paths that are no longer, or could not be, as the snapshot has them."""
+    touched = set(missing_from(worktree, saved.base_index))
+    suspects = [row for row in rows if row.before is not None and row.path in touched]
+    states = path_states(worktree, suspects) if suspects else {}
+    equal = {row.path for row in suspects if row.before == row.after}
+    return {p for p, state in states.items() if state != ("after" if p in equal else "before")}
+
+
+def folder_reason(worktree: WorkTree, path: str, deleted: frozenset[str]) -> str | None:
+    """Return why the folder at `path` cannot give way to a file, None when all in it is saved."""
+    unsaved = [name for name in walk_files(worktree.top, path) if name not in deleted]
+    if not unsaved:
+        return None
+    if any(name.endswith("/") for name in unsaved):
+        return "a repository of its own where a file must go"
+    files = "file" if len(unsaved) == 1 else "files"
+    return f"a folder where a file must go, {len(unsaved)} unsaved {files} in it"
+
+
+def _block_special(search: _Search, rows: Sequence[PlanRow]) -> None:
+    """Block submodules, and files that pass a filter under the old attributes or the new ones."""
+    for row in rows:
+        if GITLINK in ((row.before or ("",))[0], (row.after or ("",))[0]):
+            search.block(row.path, "a submodule: its files are in another repository")
+    paths = [row.path for row in rows]
+    named = filtered(search.worktree, paths)
+    rules = [row for row in rows if row.path.rpartition("/")[2] == ATTRIBUTE_FILE and row.after]
+    if rules:
+        with temp_index(search.worktree) as index:
+            fill_index(search.worktree, index, None)
+            lines = b"".join(
+                f"{row.after[0]} {row.after[1]} 0\t".encode() + nul_joined([row.path])
+                for row in rules
+                if row.after
+            )
+            search.worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
+            named = {**filtered(search.worktree, paths, index=index), **named}
+    for path, name in named.items():
+        search.block(path, f"passes the git filter {name}: its bytes are not all in git")
+
+
+def _block_parents(search: _Search, row: PlanRow) -> None:
+    parts = row.path.split("/")
+    for at in range(1, len(parts)):
+        parent = "/".join(parts[:at])
+        kind = kind_of(search.worktree.top, parent)
+        if kind == "folder":
+            continue
+        if kind == "absent" or parent in search.deleted:
+            return
+        if kind == "link":
+            search.block(parent, "a symbolic link where a folder must go")
+        elif kind == "file":
+            search.unsaved.append(parent)
+        else:
+            search.block(parent, "neither file nor folder")
+        return
+
+
+def _block_in_place(search: _Search, row: PlanRow) -> None:
+    """Look at what stands where the plan creates a path."""
+    kind = kind_of(search.worktree.top, row.path)
+    if kind == "folder":
+        reason = folder_reason(search.worktree, row.path, search.deleted)
+        if reason is not None:
+            search.block(row.path, reason)
+    elif kind in ("file", "link"):
+        search.unsaved.append(row.path)
+    elif kind == "other":
+        search.block(row.path, "neither file nor folder")
+
+
+def _explain_unsaved(search: _Search) -> None:
+    if not search.unsaved:
+        return
+    done = search.worktree.git(
+        ("check-ignore", "-z", "--stdin"), stdin=nul_joined(search.unsaved), check=False
+    )
+    ignored = set(done.names)
+    for path in search.unsaved:
+        num_bytes = (search.worktree.top / path).lstat().st_size
+        if path in ignored:
+            why = "ignored by git"
+        elif is_secret(path, search.secret_files):
+            why = "kept out as a secret"
+        elif num_bytes > MAX_FILE_BYTES:
+            why = f"untracked and over {size(MAX_FILE_BYTES)}"
+        else:
+            why = "left out of snapshots"
+        search.found.setdefault(
+            path,
+            Blocked(
+                path=path,
+                reason=f"{why}: no copy of it exists, {size(num_bytes)}",
+                can_save=True,
+                num_bytes=num_bytes,
+            ),
+        )
+
+
+def _block_inexact(search: _Search, rows: Sequence[PlanRow]) -> None:
+    """Block files whose very bytes would not come back: git stores other line endings than it would
+    write.
+    """
+    top = search.worktree.top
+    blobs = {
+        row.path: row.before[1]
+        for row in rows
+        if row.before and row.before[0].startswith("100") and row.path not in search.found
+    }
+    if not search.worktree.config(r"^core\.autocrlf$"):
+        converted = attributes(search.worktree, list(blobs), CONVERTING)
+        blobs = {path: blob for path, blob in blobs.items() if path in converted}
+    for path, written in checked_out(search.worktree, blobs):
+        if written is None or written != read_file(top / path):
+            search.block(path, "its line endings would not come back as they are")

@@ -1,0 +1,113 @@
+"""Bringing an index of expdb's own to the state of the work tree.
+
+Invariant: what could not be brought in is named; the rest is in. A filter that fails does not lose
+a file: its raw bytes are stored, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from expdb.git.attributes import drivers, without_filters
+from expdb.git.command import GitError, first_line, nul_joined
+from expdb.git.index import fill_index
+from expdb.git.untracked import Untracked, find_untracked
+from expdb.git.worktree import WorkTree
+from expdb.text import plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What an index took in."""
+
+    untracked: tuple[str, ...]
+    skipped: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def capture(
+    worktree: WorkTree,
+    index: Path,
+    *,
+    head: str | None,
+    store_root: Path,
+    exclude: Sequence[str],
+    secret_files: Sequence[str],
+) -> Captured:
+    """Make `index` describe the work tree: tracked files as they are, untracked ones within the
+    limits.
+
+    Raises:
+        GitError: git cannot read the repository.
+    """
+    if not index.exists():
+        fill_index(worktree, index, head)
+    reasons = _add_tracked(worktree, index)
+    found = find_untracked(
+        worktree, index, store_root=store_root, exclude=exclude, secret_files=secret_files
+    )
+    reasons += _add_untracked(worktree, index, found)
+    return Captured(
+        untracked=tuple(found.files),
+        skipped=tuple(found.skipped),
+        reasons=(*reasons, *found.reasons),
+    )
+
+
+def add_paths(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:
+    """Take the named files into `index`, whether or not git ignores them; ones that are gone are
+    left out.
+
+    Raises:
+        GitError: one of them cannot be read or its filter failed.
+    """
+    if paths:
+        worktree.git(
+            ("update-index", "--add", "--remove", "--replace", "-z", "--stdin"),
+            index=index,
+            stdin=nul_joined(paths),
+        )
+
+
+def missing_from(worktree: WorkTree, index: Path) -> list[str]:
+    """Return the tracked paths whose state on disk is not what `index` says."""
+    return worktree.git(("diff-files", "--name-only", "-z"), index=index).names
+
+
+def _add_tracked(worktree: WorkTree, index: Path) -> list[str]:
+    words = ("add", "--update", "--ignore-errors")
+    done = worktree.git(words, index=index, check=False)
+    if done.rc == 0:
+        return []
+    reasons = []
+    names = drivers(worktree)
+    if names:
+        again = worktree.git((*without_filters(names), *words), index=index, check=False)
+        if again.rc == 0 or first_line(again.err) != first_line(done.err):
+            reasons.append(f"a git filter failed ({first_line(done.err)}): raw bytes are stored")
+        done = again
+    if done.rc != 0:
+        left = missing_from(worktree, index)
+        if not left:
+            reasons.append(f"git could not take in every file ({first_line(done.err)})")
+        reasons.extend(f"{plain(path)} cannot be read: its edits are not captured" for path in left)
+    return reasons
+
+
+def _add_untracked(worktree: WorkTree, index: Path, found: Untracked) -> list[str]:
+    try:
+        add_paths(worktree, index, found.files)
+        return []
+    except GitError as error:
+        first = error
+    good = []
+    for path in found.files:  # rare: one of them changed meanwhile, or its filter fails
+        try:
+            add_paths(worktree, index, [path])
+            good.append(path)
+        except GitError:
+            found.skipped.append(path)
+    found.files[:] = good
+    return [f"{len(found.skipped)} untracked files could not be captured ({first.message})"]

@@ -1,0 +1,116 @@
+"""What turns one tree into another: one row a path.
+
+Invariant: a row holds mode and blob before and after, so whoever finds a path later can tell which
+of the two it is; paths without a row are not touched by a restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
+from expdb.git.disk import State, as_kept, state_on_disk
+from expdb.git.index import fill_index, temp_index
+from expdb.git.worktree import WorkTree
+
+Action = Literal["create", "change", "delete"]
+Where = Literal["before", "after", "other"]
+
+_NO_MODE = "000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """One path that a restore touches."""
+
+    path: str
+    action: Action
+    before: State | None
+    """(mode, blob) in the first tree; None where it is absent."""
+    after: State | None
+    """(mode, blob) in the second tree. It equals `before` where only line endings or filters
+    change.
+    """
+
+
+def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...]:
+    """Return what turns `from_tree` into `to_tree` (ids of trees or commits), sorted by path.
+
+    Where a `.gitattributes` differs, files whose line endings or filter change with it have rows
+    too.
+
+    Raises:
+        GitError: one of them is not in this repository.
+    """
+    words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+    done = worktree.git((*words, f"{from_tree}^{{tree}}", f"{to_tree}^{{tree}}"))
+    fields = iter(done.names)
+    rows = [_row(field, next(fields)) for field in fields]
+    if any(PurePosixPath(row.path).name == ATTRIBUTE_FILE for row in rows):
+        rows += _converted(worktree, from_tree, to_tree, {row.path for row in rows})
+    return tuple(sorted(rows, key=lambda row: row.path))
+
+
+def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]:
+    """Return for each row's path whether it stands as before the plan, after it, or otherwise."""
+    modes = worktree.config_true("core.filemode", default=True)
+    likes = {row.path: (row.before or row.after or ("", ""))[1] for row in rows}
+    found = state_on_disk(worktree, likes, modes=modes)
+    where = {row.path: _where(row, found[row.path], modes=modes) for row in rows}
+    unsure = {path: likes[path] for path, place in where.items() if place == "other"}
+    if unsure:  # attributes may stand half changed after a kill: then the plain bytes decide
+        raw = state_on_disk(worktree, unsure, modes=modes, raw=True)
+        where |= {
+            row.path: _where(row, raw[row.path], modes=modes) for row in rows if row.path in unsure
+        }
+    return where
+
+
+def path_state(worktree: WorkTree, row: PlanRow) -> Where:
+    """Return whether the row's path stands as before the plan, as after it, or otherwise."""
+    return path_states(worktree, [row])[row.path]
+
+
+def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
+    # A folder in the place of a file is judged by what is in it: files with rows, or unsaved.
+    state = None if found in ("absent", "folder") else found
+    if state == as_kept(row.after, modes=modes):
+        return "after"
+    return "before" if state == as_kept(row.before, modes=modes) else "other"
+
+
+def _row(field: str, path: str) -> PlanRow:
+    old_mode, new_mode, old_blob, new_blob, _ = field.removeprefix(":").split(" ")
+    before = None if old_mode == _NO_MODE else (old_mode, old_blob)
+    after = None if new_mode == _NO_MODE else (new_mode, new_blob)
+    action: Action = "create" if before is None else "delete" if after is None else "change"
+    return PlanRow(path=path, action=action, before=before, after=after)
+
+
+def _converted(
+    worktree: WorkTree, from_tree: str, to_tree: str, changed: set[str]
+) -> list[PlanRow]:
+    states: dict[str, State] = {}
+    for line in worktree.git(("ls-tree", "-r", "-z", to_tree)).names:
+        left, _, path = line.partition("\t")
+        mode, kind, blob = left.split(" ")
+        if kind == "blob" and mode != "120000" and path not in changed:
+            states[path] = (mode, blob)
+    old = _conversions(worktree, from_tree, list(states))
+    new = _conversions(worktree, to_tree, list(states))
+    return [
+        PlanRow(path=path, action="change", before=state, after=state)
+        for path, state in states.items()
+        if old.get(path) != new.get(path)
+    ]
+
+
+def _conversions(
+    worktree: WorkTree, tree: str, paths: Sequence[str]
+) -> dict[str, Mapping[str, str]]:
+    with temp_index(worktree) as index:
+        fill_index(worktree, index, tree)
+        return attributes(worktree, paths, CONVERTING, index=index)

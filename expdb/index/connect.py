@@ -1,0 +1,112 @@
+"""Connections to DuckDB, and fast inserts.
+
+Invariant: no connection installs or loads an extension, so none waits on a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from expdb.index.rows import COLUMNS, SCHEMA_SQL, Tables, readable
+
+CONFIG: Final[dict[str, Any]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+STORAGE_VERSION: Final = "v1.0.0"
+"""Files that every DuckDB from 1.0 on can open."""
+
+MAX_BOUND: Final = 20_000
+"""Up to so many values are bound as parameters: fewer than it costs to import pyarrow."""
+
+Connection = duckdb.DuckDBPyConnection
+
+
+def open_file(path: Path) -> Connection:
+    """Open a generation for reading; any number of processes may.
+
+    Raises:
+        duckdb.Error: it is not there, damaged, or of a foreign version.
+    """
+    return duckdb.connect(str(path), read_only=True, config=CONFIG)
+
+
+def open_memory() -> Connection:
+    """Open an empty database in memory."""
+    return duckdb.connect(":memory:", config=CONFIG)
+
+
+def quoted(path: Path) -> str:
+    """Return a path as an SQL text."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def create_schema(con: Connection) -> None:
+    """Make the tables of a generation in the current database."""
+    con.execute(SCHEMA_SQL)
+
+
+def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
+    """Add rows to the tables named `prefix` + name."""
+    for name, rows in tables.items():
+        try:
+            _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
+        except UnicodeEncodeError:
+            # Lone surrogates, from a damaged or foreign name: it must not keep the store from being read.
+            _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
+
+
+def _key(table: str) -> str:
+    return "id" if table == "runs" else "run"
+
+
+def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+    if not rows:
+        return
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if len(rows) * len(names) <= MAX_BOUND:
+        unnested = ", ".join("unnest(?)" for _ in names)
+        con.execute(f"INSERT INTO {table} SELECT {unnested}", columns)
+        return
+    import pyarrow as pa
+
+    described = con.execute(f"SELECT * FROM {table} LIMIT 0").description or []
+    arrays = [
+        _array(column, str(about[1])) for column, about in zip(columns, described, strict=True)
+    ]
+    con.register("incoming", pa.table(arrays, names=list(names)))
+    try:
+        con.execute(f"INSERT INTO {table} SELECT * FROM incoming")
+    finally:
+        con.unregister("incoming")
+
+
+def _array(values: list[Any], kind: str) -> Any:
+    """Return an Arrow array of a DuckDB column type."""
+    import pyarrow as pa
+
+    match kind:
+        case "HUGEINT":
+            from decimal import Decimal
+
+            exact = [None if value is None else Decimal(value) for value in values]
+            return pa.array(exact, pa.decimal128(38, 0))
+        case "VARCHAR[]":
+            return pa.array(values, pa.list_(pa.string()))
+        case "BIGINT":
+            return pa.array(values, pa.int64())
+        case "DOUBLE":
+            return pa.array(values, pa.float64())
+        case "BOOLEAN":
+            return pa.array(values, pa.bool_())
+    return pa.array(values, pa.string())
+
+
+def delete(con: Connection, ids: Sequence[str]) -> None:
+    """Remove every row of the named runs from the generation."""
+    for name in COLUMNS:
+        con.execute(f"DELETE FROM gen.{name} WHERE {_key(name)} IN (SELECT unnest(?))", [list(ids)])

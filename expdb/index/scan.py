@@ -1,0 +1,136 @@
+"""Which runs there are and which have changed; reading those that have.
+
+Invariant: a run counts as settled only in a final state, whole, and with a status.json older than two
+seconds at the scan: a change in the same tick of the file clock would not show in its version.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from expdb.errors import ExpdbError, NotFound
+from expdb.index.rows import Tables, no_tables, rows_of
+from expdb.model import Run, RunState
+from expdb.store.layout import RunLayout
+from expdb.store.recover import needs_recovery, recover
+from expdb.store.runs import Version, read_run, run_dirs
+from expdb.store.store import Store
+
+SETTLED: Final = frozenset(
+    [RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED, RunState.CRASHED]
+)
+RACY_NS: Final = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The run folders of a store at one moment."""
+
+    found: Mapping[str, tuple[Path, Version]]
+    monotonic_ns: int
+    """When the scan began, by the clock that only grows."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Loaded:
+    """What was read of the runs that changed."""
+
+    settled: Tables = field(default_factory=no_tables)
+    live: Tables = field(default_factory=no_tables)
+    """Runs that may change without their version: only ever overlaid."""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def settled_ids(self) -> list[str]:
+        """The runs that a generation may hold."""
+        return [row[0] for row in self.settled["runs"]]
+
+    @property
+    def live_ids(self) -> list[str]:
+        """The runs that are only overlaid."""
+        return [row[0] for row in self.live["runs"]]
+
+
+def scan(root: Path) -> Scan:
+    """Look at every run folder once."""
+    began = time.monotonic_ns()
+    found: dict[str, tuple[Path, Version]] = {}
+    twice: list[str] = []
+    for run, path, version in run_dirs(root):
+        if run in found:
+            twice.append(f"run {run} is there twice; {max(found[run][0], path)} is left out")
+            if found[run][0] < path:
+                continue
+        found[run] = (path, version)
+    return Scan(found=found, monotonic_ns=began, warnings=tuple(twice))
+
+
+def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
+    """Read the named runs.
+
+    Args:
+        store: the store.
+        at: the scan that named them.
+        ids: the runs to read.
+        mend: seal what a killed process left in its journals.
+    """
+    loaded = Loaded()
+    then_ns: int | None = None
+    for run_id in ids:
+        path, version = at.found[run_id]
+        try:
+            run = read_run(path, store_root=store.root)
+            if mend and run.state is RunState.CRASHED:
+                run = _mended(store, path, run)
+            tables = rows_of(run)
+        except NotFound:
+            continue  # the folder is being made: it has no run.json yet
+        except ExpdbError as error:
+            loaded.warnings.append(f"{_place(store, path)} is left out: {error.message}")
+            continue
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            loaded.warnings.append(
+                f"{_place(store, path)} is left out: run.json is damaged ({error})"
+            )
+            continue
+        if then_ns is None:
+            then_ns = _file_clock_ns(store) - (time.monotonic_ns() - at.monotonic_ns)
+        same = run.version == version or run.state is RunState.CRASHED
+        quiet = run.version[0] < then_ns - RACY_NS
+        is_settled = run.state in SETTLED and not run.problems and same and quiet
+        target = loaded.settled if is_settled else loaded.live
+        for name, rows in tables.items():
+            target[name].extend(rows)
+    return loaded
+
+
+def _mended(store: Store, path: Path, run: Run) -> Run:
+    """Return a crashed run after its journals were sealed; as it is where they cannot be."""
+    layout = RunLayout(path)
+    if run.ended_at_ms is not None and not needs_recovery(layout):
+        return run
+    try:
+        recover(store.root, layout)
+    except (ExpdbError, OSError):
+        return run  # read from its journals, as before
+    return read_run(path, store_root=store.root)
+
+
+def _file_clock_ns(store: Store) -> int:
+    """Return now by the clock that stamps the store's files, or the local one if it is mute."""
+    clock = store.layout.meta / "clock"
+    try:
+        clock.touch()
+        return clock.stat().st_mtime_ns
+    except OSError:
+        return time.time_ns()
+
+
+def _place(store: Store, path: Path) -> str:
+    return os.path.relpath(path, store.root)

@@ -1,0 +1,81 @@
+"""How much two runs of the same config differ by chance.
+
+Invariant: without a declared standard deviation, and without three seeds to measure one, there is no
+band, and nothing is called better or worse.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from expdb.index.reader import Reader
+from expdb.model import Run
+from expdb.query.results import Noise, Outcome, RunRow
+
+MIN_SEEDS: Final = 3
+
+
+def noise_of(reader: Reader, run: Run | RunRow, metric: str, *others: Run | RunRow) -> Noise | None:
+    """Return the noise of a metric between single runs; None when it is not known.
+
+    A declaration in the settings of the newest run given counts first. Else it is the standard
+    deviation over the newest finished run of each of three or more seeds, with one config digest: of
+    `run`'s config, else of the first of `others` that has so many.
+    """
+    runs = (run, *others)
+    newest = max(runs, key=lambda item: (item.created_at_ms, item.id))
+    declared = settings_of(reader, newest).get("noise")
+    sd = declared.get(metric) if isinstance(declared, Mapping) else None
+    if isinstance(sd, int | float) and not isinstance(sd, bool) and math.isfinite(sd) and sd >= 0:
+        return Noise(metric=metric, sd=float(sd), source="declared")
+    seen: set[tuple[str, str, str]] = set()
+    for item in runs:
+        key = (item.experiment, item.variant, item.digest)
+        if key in seen:
+            continue
+        seen.add(key)
+        values = seed_values(reader, item, metric)
+        if len(values) >= MIN_SEEDS:
+            sd = statistics.stdev(values)
+            return Noise(metric=metric, sd=sd, source="measured", num_seeds=len(values))
+    return None
+
+
+def settings_of(reader: Reader, run: Run | RunRow) -> Mapping[str, Any]:
+    """Return the effective `expdb:` section that the run kept."""
+    if isinstance(run, Run):
+        return run.settings
+    found = reader.rows("SELECT settings FROM runs WHERE id = ?", [run.id])
+    settings = json.loads(found[0][0]) if found else {}
+    return settings if isinstance(settings, dict) else {}
+
+
+def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[float]:
+    """Return the metric of the newest finished run of each seed of the run's config, by seed.
+
+    It is read as the run's objective reads it, when it is the objective; else its last value.
+    """
+    sql = """
+        SELECT seed, value FROM (
+            SELECT r.seed, CASE WHEN r.objective = ? THEN r.value ELSE s.last END AS value,
+                row_number() OVER (PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC) AS n
+            FROM runs r LEFT JOIN series s ON s.run = r.id AND s.key = ?
+            WHERE r.state = 'finished' AND r.seed IS NOT NULL
+                AND r.experiment = ? AND r.variant = ? AND r.digest = ?
+        ) WHERE n = 1 AND isfinite(value) ORDER BY seed
+    """
+    params = [metric, metric, run.experiment, run.variant, run.digest]
+    return [float(value) for _, value in reader.rows(sql, params)]
+
+
+def classify(delta: float, mode: str, band: float | None) -> Outcome:
+    """Return how a value stands that differs by `delta` from the one it is measured against."""
+    if band is None or not math.isfinite(delta):
+        return Outcome.INCONCLUSIVE
+    if abs(delta) <= band:
+        return Outcome.NO_DIFFERENCE
+    return Outcome.BETTER if (delta < 0) == (mode == "min") else Outcome.WORSE

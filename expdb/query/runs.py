@@ -1,0 +1,237 @@
+"""Runs as lists show them: rows, the baseline they are measured against, and `ls`.
+
+Invariant: no Parquet is opened for a row, but one file of the baseline when a run that has not
+finished is measured against it at an earlier step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from expdb.index.reader import Reader
+from expdb.model import Objective, RunAt, RunState
+from expdb.query.noise import classify, noise_of
+from expdb.query.points import Points, read_at
+from expdb.query.results import Delta, Listing, Noise, RunRow
+
+NEWEST_FIRST = "r.created_at_ms DESC, r.id DESC"
+FIELDS = (
+    "r.id, r.experiment, r.variant, r.seed, r.state, r.reason, r.created_at_ms, r.ended_at_ms,"
+    ' r.last_step, r.max_steps, r.parent, r.digest, r."commit", r.dirty, r.labels, r.path, r.bytes,'
+    " r.objective, r.objective_mode, r.objective_reading"
+)
+OWN_VALUE = "r.value, r.value_step, r.nonfinite_step"
+
+
+def run_rows(
+    reader: Reader,
+    *,
+    where: str = "",
+    params: Sequence[Any] = (),
+    order: str = NEWEST_FIRST,
+    limit: int | None = None,
+    head: RunAt | None = None,
+    objective: Objective | None = None,
+    metrics: Sequence[str] = (),
+) -> list[RunRow]:
+    """Return runs, newest first unless ordered otherwise, without deltas.
+
+    Args:
+        reader: the index.
+        where: an SQL condition over `r` (runs), and `s` (the series of `objective`).
+        params: the values bound in `where`.
+        order: an SQL order over the same.
+        limit: how many rows; None for all.
+        head: where this work tree came from; None follows the ref `baseline`.
+        objective: read this metric of every run, instead of the run's own objective.
+        metrics: further metrics whose last values are wanted.
+    """
+    value, join, bound = OWN_VALUE, "", list[Any]()
+    if objective is not None:
+        value = f"{value_sql(objective)}, s.nonfinite_step"
+        join = " LEFT JOIN series s ON s.run = r.id AND s.key = ?"
+        bound = [objective.metric]
+    sql = f"SELECT {FIELDS}, {value} FROM runs r{join}"
+    sql += f" WHERE {where}" if where else ""
+    sql += f" ORDER BY {order}"
+    sql += f" LIMIT {int(limit)}" if limit is not None else ""
+    found = reader.rows(sql, [*bound, *params])
+    names = names_of(reader)
+    here = head_run(reader, head)
+    further = _metrics(reader, [row[0] for row in found], metrics)
+    return [
+        _row(row, names.get(row[0], ()), row[0] == here, further.get(row[0], {}), objective)
+        for row in found
+    ]
+
+
+def value_sql(objective: Objective) -> str:
+    """Return the SQL of (value, step) of a series `s` as the objective reads it."""
+    if objective.reading == "best":
+        which = "min" if objective.mode == "min" else "max"
+        return (
+            f"CASE WHEN s.key IS NULL THEN NULL ELSE coalesce(s.{which}, 'NaN'::DOUBLE) END,"
+            f" coalesce(s.{which}_step, s.last_step)"
+        )
+    return f"s.{'mean_last_3' if objective.reading == 'mean_last_3' else 'last'}, s.last_step"
+
+
+def _row(
+    row: tuple[Any, ...],
+    refs: tuple[str, ...],
+    is_head: bool,
+    metrics: Mapping[str, float],
+    objective: Objective | None,
+) -> RunRow:
+    own = None
+    if objective is None and row[17] is not None:
+        own = Objective(metric=row[17], mode=row[18], reading=row[19])
+    return RunRow(
+        id=row[0],
+        experiment=row[1],
+        variant=row[2],
+        seed=row[3],
+        state=RunState(row[4]),
+        reason=row[5],
+        created_at_ms=row[6],
+        ended_at_ms=row[7],
+        last_step=row[8],
+        max_steps=row[9],
+        parent=row[10],
+        digest=row[11],
+        commit=row[12],
+        dirty=row[13],
+        objective=objective or own,
+        value=row[20],
+        value_step=row[21],
+        nonfinite_step=row[22],
+        refs=refs,
+        labels=tuple(row[14]),
+        is_head=is_head,
+        path=row[15],
+        bytes=row[16],
+        metrics=metrics,
+    )
+
+
+def names_of(reader: Reader) -> dict[str, tuple[str, ...]]:
+    """Return run -> the refs and tags that name it, refs first."""
+    found: dict[str, list[str]] = {}
+    for ref in sorted(reader.refs.values(), key=lambda ref: (ref.kind != "ref", ref.name)):
+        found.setdefault(ref.run, []).append(ref.name)
+    return {run: tuple(names) for run, names in found.items()}
+
+
+def head_run(reader: Reader, head: RunAt | None) -> str | None:
+    """Return the run that HEAD is at; it follows the ref `baseline` until a rollback sets it."""
+    if head is not None:
+        return head.run
+    ref = reader.refs.get("baseline")
+    return ref.run if ref is not None else None
+
+
+def _metrics(
+    reader: Reader, ids: Sequence[str], metrics: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    if not ids or not metrics:
+        return {}
+    sql = (
+        "SELECT run, key, last FROM series WHERE key IN (SELECT unnest(?))"
+        " AND run IN (SELECT unnest(?))"
+    )
+    found: dict[str, dict[str, float]] = {}
+    for run, key, value in reader.rows(sql, [list(metrics), list(ids)]):
+        found.setdefault(run, {})[key] = value
+    return found
+
+
+def baseline_row(
+    reader: Reader, *, head: RunAt | None = None, objective: Objective | None = None
+) -> RunRow | None:
+    """Return what runs are measured against: the ref `baseline`, else the newest finished baseline."""
+    ref = reader.refs.get("baseline")
+    if ref is not None:
+        found = run_rows(reader, where="r.id = ?", params=[ref.run], head=head, objective=objective)
+        if found:
+            return found[0]
+    where = "r.experiment = 'baseline' AND r.variant = '' AND r.state = 'finished'"
+    found = run_rows(reader, where=where, limit=1, head=head, objective=objective)
+    return found[0] if found else None
+
+
+def default_objective(reader: Reader, baseline: RunRow | None) -> Objective | None:
+    """Return the objective of the baseline, else of the newest finished run, else of the newest."""
+    if baseline is not None and baseline.objective is not None:
+        return baseline.objective
+    order = f"r.state = 'finished' DESC, {NEWEST_FIRST}"
+    found = run_rows(reader, where="r.objective IS NOT NULL", order=order, limit=1)
+    return found[0].objective if found else None
+
+
+def with_deltas(
+    reader: Reader, rows: Iterable[RunRow], baseline: RunRow | None, noise: Noise | None
+) -> list[RunRow]:
+    """Return the rows with their difference to the baseline.
+
+    A finished run is measured at its end, with an outcome; any other at its last step, against the
+    baseline at that same step, without one.
+    """
+    if baseline is None or baseline.objective is None:
+        return list(rows)
+    points = Points(reader, baseline.id)
+    return [replace(row, delta=_delta(row, baseline, noise, points)) for row in rows]
+
+
+def _delta(row: RunRow, baseline: RunRow, noise: Noise | None, points: Points) -> Delta | None:
+    objective = baseline.objective
+    if row.id == baseline.id or objective is None or row.objective != objective:
+        return None
+    if row.value is None or not math.isfinite(row.value):
+        return None
+    if row.state is RunState.FINISHED:
+        if baseline.value is None or not math.isfinite(baseline.value):
+            return None
+        delta = row.value - baseline.value
+        outcome = classify(delta, objective.mode, noise.band if noise else None)
+        return Delta(value=delta, outcome=outcome)
+    if row.value_step is None:
+        return None
+    if row.value_step == baseline.value_step and objective.reading == "last":
+        other = baseline.value
+    else:
+        other = read_at(points.of(objective.metric), row.value_step, objective)
+    if other is None or not math.isfinite(other):
+        return None
+    return Delta(value=row.value - other, outcome=None, at_step=row.value_step)
+
+
+def listing(
+    reader: Reader,
+    *,
+    head: RunAt | None = None,
+    limit: int | None = 50,
+    where: str = "",
+    params: Sequence[Any] = (),
+    order: str = NEWEST_FIRST,
+) -> Listing:
+    """Return the newest runs, measured against the baseline."""
+    rows = run_rows(reader, where=where, params=params, order=order, limit=limit, head=head)
+    condition = f" WHERE {where}" if where else ""
+    num_all = reader.rows(f"SELECT count(*) FROM runs r{condition}", params)[0][0]
+    baseline = baseline_row(reader, head=head)
+    objective = default_objective(reader, baseline)
+    noise = None
+    if objective is not None and rows:
+        newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
+        noise = noise_of(reader, baseline or newest, objective.metric, newest)
+    return Listing(
+        rows=tuple(with_deltas(reader, rows, baseline, noise)),
+        num_all=num_all,
+        baseline=baseline,
+        metric=objective.metric if objective is not None else None,
+        noise=noise,
+        id_length=reader.id_length,
+    )

@@ -1,0 +1,330 @@
+"""Results as plain dicts for `--json`: one documented schema with a version.
+
+Invariant: keys never change their meaning within a schema version; a number that is not finite is
+the text "NaN", "Infinity" or "-Infinity"; times are UTC, ISO 8601.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from expdb.model import Objective, Run, RunAt
+from expdb.query.results import (
+    ABSENT,
+    Comparison,
+    Listing,
+    Ranking,
+    RunRow,
+    StoreStatus,
+)
+
+if TYPE_CHECKING:
+    from expdb.actions.results import OpRow, RollbackPlan
+
+SCHEMA_VERSION = 1
+
+Data = dict[str, Any]
+
+
+def dumps(data: Data) -> str:
+    """Return the text of a document, two spaces deep, non-finite numbers as texts."""
+    return json.dumps(finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Return `value` with every non-finite number as its name, and what JSON lacks as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            return "NaN"
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value)
+
+
+def document(**parts: Any) -> Data:
+    """Return a document with the schema version first."""
+    return {"schema_version": SCHEMA_VERSION, **parts}
+
+
+def utc(time_ms: int | None) -> str | None:
+    """Return a time as ISO 8601 in UTC with milliseconds."""
+    if time_ms is None:
+        return None
+    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def run_row(row: RunRow) -> Data:
+    """Return a run of `ls`, `rank` and `status`."""
+    made = {
+        "id": row.id,
+        "experiment": row.experiment,
+        "variant": row.variant,
+        "state": row.state.value,
+        "created_at": utc(row.created_at_ms),
+        "commit": row.commit,
+        "dirty": row.dirty,
+        "config_digest": row.digest,
+        "seed": row.seed,
+        "parent": row.parent,
+        "objective": _objective(row.objective, row.value, row.value_step),
+        "step": row.last_step,
+        "max_steps": row.max_steps,
+        "ended_at": utc(row.ended_at_ms),
+        "reason": row.reason,
+        "refs": list(row.refs),
+        "labels": list(row.labels),
+        "is_head": row.is_head,
+        "path": row.path,
+    }
+    if row.delta is not None:
+        made["delta"] = {
+            "value": row.delta.value,
+            "outcome": row.delta.outcome.value if row.delta.outcome else None,
+            "at_step": row.delta.at_step,
+        }
+    if row.metrics:
+        made["metrics"] = dict(row.metrics)
+    return made
+
+
+def _objective(objective: Objective | None, value: float | None, step: int | None) -> Data | None:
+    if objective is None:
+        return None
+    return {
+        "metric": objective.metric,
+        "mode": objective.mode,
+        "reading": objective.reading,
+        "value": value,
+        "step": step,
+    }
+
+
+def listing(result: Listing) -> Data:
+    """Return `ls`."""
+    return document(runs=[run_row(row) for row in result.rows], num_all=result.num_all)
+
+
+def ranking(result: Ranking) -> Data:
+    """Return `rank`; `num_tied` counts the first runs that noise cannot tell apart."""
+    noise = result.noise
+    return document(
+        runs=[run_row(row) for row in result.rows],
+        objective=_named_objective(result.objective),
+        noise=None
+        if noise is None
+        else {"sd": noise.sd, "band": noise.band, "source": noise.source},
+        num_tied=result.num_tied,
+        not_ranked=[{"id": row.id, "reason": why} for row, why in result.not_ranked],
+        apart=[row.id for row in result.apart],
+        baseline=result.baseline.id if result.baseline else None,
+    )
+
+
+def _named_objective(objective: Objective) -> Data:
+    return {"metric": objective.metric, "mode": objective.mode, "reading": objective.reading}
+
+
+def run_at(at: RunAt | None) -> Data | None:
+    """Return a run and its step."""
+    return None if at is None else {"run": at.run, "step": at.step}
+
+
+def run(value: Run) -> Data:
+    """Return a run of `compare`, and the head of `show`."""
+    pin = value.pin
+    read = value.value()
+    return {
+        "id": value.id,
+        "experiment": value.experiment,
+        "variant": value.variant,
+        "state": value.state.value,
+        "created_at": utc(value.created_at_ms),
+        "commit": pin.commit,
+        "dirty": pin.dirty,
+        "snapshot": pin.snapshot,
+        "tree": pin.tree,
+        "config_digest": value.digest,
+        "seed": value.seed,
+        "parent": value.parent.run if value.parent else None,
+        "objective": _objective(value.objective, *(read or (None, None))),
+        "step": value.last_step,
+        "max_steps": value.max_steps,
+    }
+
+
+def comparison(result: Comparison, *, all: bool = False) -> Data:
+    """Return `compare`: what differs, or with `all` everything."""
+    config = [diff for diff in result.config if all or diff.differs]
+    environment = [d for d in result.environment if all or len(set(d.values)) > 1]
+    verdicts = [
+        {
+            "run": verdict.run,
+            "outcome": verdict.outcome.value,
+            "reason": verdict.reason,
+            "delta": verdict.delta,
+            "delta_pct": verdict.delta_pct,
+            "step": verdict.step,
+        }
+        for verdict in result.verdicts
+    ]
+    return document(
+        runs=[run(item) for item in result.runs],
+        config=[{"key": d.key, **_values(d.values)} for d in config],
+        code={
+            "same_tree": result.code.same_tree,
+            "note": result.code.note,
+            "files": [
+                {
+                    "status": file.status,
+                    "path": file.path,
+                    "added": file.num_added,
+                    "removed": file.num_removed,
+                }
+                for file in result.code.files
+            ],
+        },
+        environment=[{"key": d.name, "values": list(d.values)} for d in environment],
+        data=[{"key": d.name, "values": list(d.values)} for d in result.data],
+        step=result.step,
+        metrics=[_metric(diff) for diff in (*result.metrics, *result.evals)],
+        verdict=verdicts[0] if verdicts else None,
+        verdicts=verdicts,
+    )
+
+
+def _values(values: Sequence[Any]) -> Data:
+    """Return values of a key; a run that lacks the key has null, and its place in `absent`."""
+    return {
+        "values": [None if value is ABSENT else value for value in values],
+        "absent": [at for at, value in enumerate(values) if value is ABSENT],
+    }
+
+
+def _metric(diff: Any) -> Data:
+    """Return one metric: with two runs plain numbers of the second, with more a list of them."""
+    two = len(diff.values) == 2
+    outcomes = [outcome.value if outcome else None for outcome in diff.outcomes]
+    return {
+        "key": diff.key,
+        "values": list(diff.values),
+        "delta": diff.deltas[1] if two else list(diff.deltas[1:]),
+        "delta_pct": diff.deltas_pct[1] if two else list(diff.deltas_pct[1:]),
+        "better": diff.better[1] if two else list(diff.better[1:]),
+        "outcome": outcomes[1] if two else outcomes[1:],
+        "step": diff.step,
+    }
+
+
+def shown(value: Run) -> Data:
+    """Return `show`."""
+    return document(
+        **run(value),
+        path=value.path,
+        command=list(value.command),
+        reason=value.reason,
+        ended_at=utc(value.ended_at_ms),
+        fork=run_at(value.fork),
+        attempts=len(value.attempts),
+        reproducible=value.pin.reproducible,
+        reasons=list(value.pin.reasons),
+        environment=dict(value.attempt.environment) if value.attempt else {},
+        data=dict(value.attempt.data) if value.attempt else {},
+        checkpoints=[
+            {"step": c.step, "bytes": c.bytes, "complete": c.complete, "problem": c.problem}
+            for c in value.checkpoints
+        ],
+        metrics=[
+            {
+                "key": s.key,
+                "points": s.count,
+                "nonfinite": s.nonfinite,
+                "last": s.last,
+                "last_step": s.last_step,
+                "min": s.min,
+                "min_step": s.min_step,
+                "max": s.max,
+                "max_step": s.max_step,
+            }
+            for s in value.series.values()
+        ],
+        events=[
+            {"step": e.step, "severity": e.severity, "rule": e.rule, "message": e.message}
+            for e in value.events
+        ],
+        labels=list(value.labels),
+        notes=list(value.notes),
+        problems=list(value.problems),
+    )
+
+
+def status(result: StoreStatus) -> Data:
+    """Return `status`."""
+    tree = result.work_tree
+    return document(
+        store=result.store,
+        num_runs=result.num_runs,
+        bytes=result.bytes,
+        counts=dict(result.counts),
+        work_tree={
+            "in_git": tree.in_git,
+            "branch": tree.branch,
+            "commit": tree.commit,
+            "edits": [{"status": letter, "path": path} for letter, path in tree.edits],
+            "head": tree.head.id if tree.head else None,
+            "head_step": tree.head_step,
+            "equals_head": tree.equals_head,
+            "unfinished": tree.unfinished,
+        },
+        runs=[run_row(row) for row in result.rows],
+    )
+
+
+def rollback_plan(plan: RollbackPlan) -> Data:
+    """Return `rollback --dry-run`."""
+    checkpoint = plan.checkpoint
+    return document(
+        target={"run": plan.target.run.id, "step": plan.target.step, "commit": plan.commit},
+        plan=[{"path": row.path, "action": row.action, "note": row.note} for row in plan.paths],
+        blocked=[{"path": b.path, "reason": b.reason, "savable": b.savable} for b in plan.blocked],
+        checkpoint={
+            "step": checkpoint.step,
+            "bytes": checkpoint.bytes,
+            "complete": checkpoint.complete,
+            "path": plan.checkpoint_path,
+        },
+        config=[{"key": d.key, **_values(d.values)} for d in plan.config if d.differs],
+        tree=plan.tree,
+        nothing_to_do=plan.nothing_to_do,
+    )
+
+
+def ops(rows: Sequence[OpRow]) -> Data:
+    """Return `ops`, newest first."""
+    return document(
+        ops=[
+            {
+                "id": row.id,
+                "kind": row.kind,
+                "created_at": utc(row.created_at_ms),
+                "what": row.what,
+                "paths": row.num_paths,
+                "state": row.state,
+                "undone_by": row.undone_by,
+                "can_undo": row.can_undo,
+                "is_here": row.is_here,
+            }
+            for row in rows
+        ]
+    )

@@ -1,0 +1,222 @@
+"""`expdb show`: one run, everything about it that decides something.
+
+Invariant: a line stands only where there is something to say; the outcome against the parent is
+last.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from expdb.model import Attempt, Checkpoint, Event, Run
+from expdb.query.results import Comparison, Outcome
+from expdb.report.metrics_table import metric_lines
+from expdb.report.rollback import change
+from expdb.report.style import Style
+from expdb.report.words import (
+    OUTCOME_COLOURS,
+    OUTCOME_WORDS,
+    code_line,
+    counted,
+    environment_line,
+    label,
+    noise_band,
+    step_of,
+)
+from expdb.signs import STATE_GLYPHS
+from expdb.text import ago, decimals_for, duration, plain, signed, size
+
+MAX_EVENTS = 10
+MAX_CHECKPOINTS = 8
+SEVERITY_COLOURS = {"critical": "red", "warn": "yellow", "info": "dim"}
+
+
+def render(
+    run: Run,
+    style: Style,
+    *,
+    path: str,
+    num_keys: int,
+    refs: Sequence[str] = (),
+    against: Comparison | None = None,
+    all: bool = False,
+) -> list[str]:
+    """Return a run: head, facts, metrics, events, outcome.
+
+    Args:
+        run: the run.
+        style: how to draw.
+        path: the run folder as shown to the user.
+        num_keys: how many keys its config has.
+        refs: the refs and tags on it.
+        against: the comparison of its parent with it; None without a parent in this store.
+        all: list every metric and event.
+    """
+    lines = [_head(run, style)]
+    facts = _facts(run, style, path=path, num_keys=num_keys, refs=refs, against=against)
+    lines += [f"  {name:<11}  {style.say(text)}" for name, text in facts if text]
+    for block in (
+        metric_lines(run, style, all=all),
+        _events(run.events, style, all=all),
+        _outcome(against, style),
+    ):
+        if block:
+            lines += ["", *block]
+    return lines
+
+
+def _head(run: Run, style: Style) -> str:
+    seed = "" if run.seed is None else f"  seed {run.seed}"
+    state = style.paint(style.state(run.state.value), STATE_GLYPHS[run.state.value].colour)
+    name = style.paint(plain(run.name), "bold")
+    return f"{name}  {run.id}{seed}  {state}{style.say(_how_far(run, style))}"
+
+
+def _how_far(run: Run, style: Style) -> str:
+    since = ago(run.created_at_ms, style.now_ms)
+    at = step_of(run.last_step, run.max_steps)
+    if run.state.value == "finished":
+        took = "" if run.duration_s is None else f" in {duration(run.duration_s)}"
+        return f", {counted(run.last_step or 0, 'step')}{took}, {since}"
+    if run.state.value in ("running", "pending"):
+        return f", {at}, started {since}" if at else f", started {since}"
+    reason = f": {run.reason}" if run.reason else ""
+    return (f" at {at}" if at else "") + f"{reason}, started {since}"
+
+
+def _facts(
+    run: Run,
+    style: Style,
+    *,
+    path: str,
+    num_keys: int,
+    refs: Sequence[str],
+    against: Comparison | None,
+) -> list[tuple[str, str]]:
+    attempt = run.attempt
+    pin = run.pin
+    tree = f", tree {pin.tree[:7]}" if pin.tree else ""
+    used = f", {counted(len(pin.used), 'file')} used" if pin.used else ""
+    fork = ""
+    if run.fork is not None:
+        at = "" if run.fork.step is None else f"@{run.fork.step}"
+        fork = f"{style.run(run.fork.run)}{at}"
+    return [
+        ("path", path),
+        ("command", shlex.join(run.command)),
+        ("parent", _parent(run, against, style)),
+        ("fork", fork),
+        ("code", f"{code_line(pin)}{tree}{used}"),
+        ("config", f"{counted(num_keys, 'key')}, {run.digest[:15]}"),
+        ("data", _data(attempt)),
+        ("environment", environment_line(attempt.environment) if attempt else ""),
+        ("attempts", _attempts(run.attempts)),
+        ("checkpoints", _checkpoints(run)),
+        ("tags", " ".join(refs)),
+        ("labels", " ".join(run.labels)),
+        ("notes", "; ".join(run.notes)),
+        ("reproducible", "" if pin.reproducible else f"no: {'; '.join(pin.reasons)}"),
+        ("skipped", _skipped(pin.skipped)),
+        ("dropped", f"{run.num_dropped:,} points were lost" if run.num_dropped else ""),
+    ]
+
+
+def _skipped(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    return ", ".join(paths[:3]) + more
+
+
+def _parent(run: Run, against: Comparison | None, style: Style) -> str:
+    if run.parent is None:
+        return "none"
+    if against is None:
+        return f"{style.run(run.parent.run)}, which is not in this store"
+    parent = label(against.runs[0], style)
+    differ = [diff for diff in against.config if diff.differs]
+    if not differ:
+        return f"{parent}, nothing differs"
+    if len(differ) == 1:
+        return f"{parent}, 1 key differs: {change(differ[0], style)}"
+    groups = len({diff.key.split(".")[0] for diff in differ})
+    return f"{parent}, {len(differ):,} keys in {counted(groups, 'group')} differ"
+
+
+def _data(attempt: Attempt | None) -> str:
+    if attempt is None or not attempt.data:
+        return ""
+    names = dict.fromkeys(str(item["name"]) for item in attempt.data.values() if item.get("name"))
+    sizes = [f"{_bytes(item)} {split}" for split, item in attempt.data.items() if "bytes" in item]
+    digests = dict.fromkeys(str(item.get("digest", ""))[:15] for item in attempt.data.values())
+    parts = [", ".join(names)]
+    if sizes:
+        parts.append(" and ".join(sizes) + " bytes")
+    return ", ".join([part for part in [*parts, *digests] if part])
+
+
+def _bytes(item: Any) -> str:
+    value = item["bytes"]
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _attempts(attempts: Sequence[Attempt]) -> str:
+    if not attempts:
+        return ""
+    last = attempts[-1]
+    resumed = "" if last.resumed_from is None else f", resumed at {last.resumed_from}"
+    return f"{len(attempts)}{resumed}"
+
+
+def _checkpoints(run: Run) -> str:
+    complete = [item for item in run.checkpoints if item.complete]
+    if not run.checkpoints:
+        return "none"
+    total = f"; {size(sum(item.bytes for item in run.checkpoints))}"
+    damaged = len(run.checkpoints) - len(complete)
+    bad = f"; {damaged:,} damaged" if damaged else ""
+    if len(complete) > MAX_CHECKPOINTS:
+        named = f"{len(complete):,}, from {complete[0].step} to {complete[-1].step}"
+    else:
+        named = ", ".join(_checkpoint(item, run, complete) for item in complete)
+    return f"{named}{total}{bad}".removeprefix("; ")
+
+
+def _checkpoint(item: Checkpoint, run: Run, complete: Sequence[Checkpoint]) -> str:
+    marks = [
+        *(["best"] if item.step == run.best_step() else []),
+        *(["last"] if item.step == complete[-1].step else []),
+    ]
+    return f"{item.step} ({', '.join(marks)})" if marks else str(item.step)
+
+
+def _events(events: Sequence[Event], style: Style, *, all: bool) -> list[str]:
+    if not events:
+        return []
+    shown = events if all else events[-MAX_EVENTS:]
+    width = max(len("step"), *(len(str(event.step)) for event in shown))
+    words = max(len(event.severity) for event in shown)
+    lines = [style.paint(f"  {'step':>{width}}  event", "dim")]
+    for event in shown:
+        rule = style.say(f"{event.rule}: {event.message}")
+        lines.append(f"  {event.step:>{width}}  {event.severity:<{words}}  {rule}")
+    if len(shown) < len(events):
+        lines.append(f"  {len(events) - len(shown):,} earlier: --all")
+    return lines
+
+
+def _outcome(against: Comparison | None, style: Style) -> list[str]:
+    if against is None or not against.verdicts:
+        return []
+    verdict = against.verdicts[0]
+    parent = label(against.runs[0], style)
+    word = style.paint(OUTCOME_WORDS[verdict.outcome], OUTCOME_COLOURS[verdict.outcome], "bold")
+    objective = next((diff for diff in against.metrics if diff.is_objective), None)
+    if verdict.outcome is Outcome.INCONCLUSIVE or verdict.delta is None or objective is None:
+        return [f"{word}  against {parent}: {style.say(verdict.reason)}"]
+    delta = signed(verdict.delta, decimals_for(objective.values), key=objective.key)
+    noise = against.noise
+    band = "" if noise is None else f" {noise_band(noise, list(objective.values), style)}"
+    if verdict.outcome is Outcome.NO_DIFFERENCE:
+        return [f"{word}  from {parent}: {delta}, inside noise{band}"]
+    return [f"{word}  than {parent} by {delta}, beyond noise{band}"]

@@ -1,0 +1,62 @@
+"""How one stream is drawn: colour, signs, width, and the moment that ages are counted from.
+
+Invariant: a value without behaviour of its own but painting; the command line fills it, renderers
+only read it. Without colour every line reads the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from expdb.signs import STATE_GLYPHS, Colour, Signs, signs, to_ascii
+from expdb.text import plain
+
+_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How one stream is drawn."""
+
+    color: bool = False
+    ascii: bool = True
+    width: int = 100
+    terminal: bool = False
+    """Whether a person looks: pipes get no glyphs of states, and `-` in empty cells."""
+    now_ms: int = 0
+    """The moment that ages are counted from, in UTC epoch milliseconds."""
+    id_cells: int = 4
+    """How many characters of an id tell every run of the store apart."""
+
+    @property
+    def signs(self) -> Signs:
+        """The signs of the character set."""
+        return signs(self.ascii)
+
+    def paint(self, text: str, *colours: Colour) -> str:
+        """Return `text` in the colours, or as it is without colour."""
+        codes = [_CODES[colour] for colour in colours if colour]
+        if not (self.color and codes and text):
+            return text
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m"
+
+    def say(self, text: str) -> str:
+        """Return a line made elsewhere as safe text in this character set."""
+        safe = plain(text)
+        return to_ascii(safe) if self.ascii else safe
+
+    def run(self, run: str) -> str:
+        """Return an id as short as the store allows."""
+        return run[: self.id_cells]
+
+    def glyph(self, state: str) -> str:
+        """Return the glyph of a state; none in a pipe."""
+        if not self.terminal:
+            return ""
+        look = STATE_GLYPHS[state]
+        return look.ascii if self.ascii else look.glyph
+
+    def state(self, state: str) -> str:
+        """Return a state as glyph and word."""
+        return f"{self.glyph(state)} {state}".lstrip()

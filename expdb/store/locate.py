@@ -1,0 +1,99 @@
+"""Where the store is; standard library only, and no git process: Hydra's resolver calls it at every start.
+
+Order for a training script: given by name, the nearest store upward from the script, `<git top of the script's main
+work tree>/runs`, `<script folder>/runs`. For the command line: given by name, upward from the current folder, then
+through the git common directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from expdb.errors import NotFound
+from expdb.store.layout import StoreLayout
+
+DEFAULT_NAME = "runs"
+
+
+def is_store(path: Path) -> bool:
+    """Tell whether a folder is a store."""
+    return StoreLayout(path).store_json.is_file()
+
+
+def upward(start: Path) -> Iterator[Path]:
+    """Yield `start` and the folders above it."""
+    yield start
+    yield from start.parents
+
+
+def nearest_store(start: Path) -> Path | None:
+    """Return the nearest store at or above `start`: a folder that is one, or holds one as `runs`."""
+    for folder in upward(start):
+        for candidate in (folder, folder / DEFAULT_NAME):
+            if is_store(candidate):
+                return candidate
+    return None
+
+
+def git_main_top(start: Path) -> Path | None:
+    """Return the top of the main work tree of the repository around `start`, also from a linked work tree."""
+    for folder in upward(start):
+        entry = folder / ".git"
+        if entry.is_dir():
+            return folder
+        if entry.is_file():
+            return _main_of_linked(entry) or folder
+    return None
+
+
+def _main_of_linked(entry: Path) -> Path | None:
+    try:
+        text = entry.read_text(encoding="utf-8", errors="surrogateescape").strip()
+        git_dir = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
+        common = (git_dir / (git_dir / "commondir").read_text().strip()).resolve()
+    except (OSError, ValueError):
+        return None  # a submodule has no commondir: its own folder is the top
+    return common.parent if common.name == ".git" else None
+
+
+def store_for_script(script: Path, explicit: str | None = None) -> Path:
+    """Return the folder of the store that a training script uses; it need not exist yet.
+
+    `explicit` is relative to the current folder.
+    """
+    if explicit:
+        return Path(explicit).expanduser().absolute()
+    folder = script.absolute().parent
+    found = nearest_store(folder)
+    if found is not None:
+        return found
+    top = git_main_top(folder)
+    return (top or folder) / DEFAULT_NAME
+
+
+def find_store(*, start: Path, explicit: str | None = None) -> Path:
+    """Return the folder of the existing store that a command works on.
+
+    Raises:
+        NotFound: there is none.
+    """
+    if explicit:
+        path = Path(explicit).expanduser()
+        path = path if path.is_absolute() else start / path
+        if is_store(path):
+            return path
+        raise NotFound(
+            f"{explicit} is not a store", hint="a store is a folder with .expdb/store.json in it"
+        )
+    found = nearest_store(start.absolute())
+    if found is None:
+        top = git_main_top(start.absolute())
+        if top is not None and is_store(top / DEFAULT_NAME):
+            found = top / DEFAULT_NAME
+    if found is None:
+        raise NotFound(
+            "no store above this folder (looked for runs/.expdb up to the root)",
+            hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
+        )
+    return found

@@ -1,0 +1,207 @@
+"""Sealed Parquet parts of points: one schema, readable by any engine.
+
+    key      dictionary<string>   any UTF-8 text
+    step     int64                DELTA_BINARY_PACKED
+    time     int64                UTC epoch milliseconds, DELTA_BINARY_PACKED
+    value    float64              BYTE_STREAM_SPLIT, **no statistics**: readers would prune NaN rows away
+    attempt  int32                dictionary
+    rank     int32                dictionary
+    seq      int64                the journal frame it came from, DELTA_BINARY_PACKED
+
+Rows are sorted by (key, step, seq); zstd. The encodings are the measured best of docs/log.md.
+
+Invariant: a part appears whole under its final name or not at all, and never changes; a rank's list names its
+parts, and readers of ours take parts from lists, never by glob.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expdb.errors import Corrupt
+from expdb.model import FORMAT
+from expdb.store.files import fsync_dir, read_json, temp_path, write_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+COLUMNS = ("key", "step", "time", "value", "attempt", "rank", "seq")
+
+
+@dataclass(slots=True)
+class Column:
+    """The points of one key, aligned; int64 [n] but `values`, float64 [n]; in any order."""
+
+    steps: NDArray[np.int64]
+    times: NDArray[np.int64]
+    values: NDArray[np.float64]
+    seqs: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartEntry:
+    """One line of a rank's list of parts."""
+
+    file: str
+    first_seq: int
+    last_seq: int
+    num_points: int
+    bytes: int
+
+
+def schema() -> pa.Schema:
+    """Return the schema of a part."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("key", pa.dictionary(pa.int32(), pa.string())),
+            ("step", pa.int64()),
+            ("time", pa.int64()),
+            ("value", pa.float64()),
+            ("attempt", pa.int32()),
+            ("rank", pa.int32()),
+            ("seq", pa.int64()),
+        ]
+    )
+
+
+def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa.Table:
+    """Return the sorted table of one rank's points."""
+    import numpy as np
+    import pyarrow as pa
+
+    names = sorted(columns)
+    ordered = [_by_step(columns[name]) for name in names]
+    sizes = [len(column.steps) for column in ordered]
+    total = sum(sizes)
+
+    def joined(arrays: list[Any], dtype: str) -> Any:
+        return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+    codes = np.repeat(np.arange(len(names), dtype=np.int32), sizes)
+    keys = pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))
+    return pa.Table.from_arrays(
+        [
+            keys,
+            pa.array(joined([c.steps for c in ordered], "i8")),
+            pa.array(joined([c.times for c in ordered], "i8")),
+            pa.array(joined([c.values for c in ordered], "f8")),
+            pa.array(np.full(total, attempt, np.int32)),
+            pa.array(np.full(total, rank, np.int32)),
+            pa.array(joined([c.seqs for c in ordered], "i8")),
+        ],
+        schema=schema(),
+    )
+
+
+def _by_step(column: Column) -> Column:
+    import numpy as np
+
+    if bool(np.all(column.steps[1:] > column.steps[:-1])):
+        return column
+    order = np.lexsort((column.seqs, column.steps))
+    return Column(
+        column.steps[order], column.times[order], column.values[order], column.seqs[order]
+    )
+
+
+def write_part(path: Path, table: pa.Table) -> int:
+    """Write a part durably and return its size in bytes.
+
+    Raises:
+        OSError: the disk is full or gone; no file of the final name exists then.
+    """
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(exist_ok=True)
+    temp = temp_path(path)
+    try:
+        pq.write_table(
+            table,
+            temp,
+            compression="zstd",
+            use_dictionary=["key", "attempt", "rank"],
+            column_encoding={
+                "step": "DELTA_BINARY_PACKED",
+                "time": "DELTA_BINARY_PACKED",
+                "seq": "DELTA_BINARY_PACKED",
+                "value": "BYTE_STREAM_SPLIT",
+            },
+            write_statistics=[name for name in COLUMNS if name != "value"],
+            store_schema=False,
+        )
+        with temp.open("rb") as file:
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        os.replace(temp, path)
+    except OSError:
+        temp.unlink(missing_ok=True)
+        raise
+    fsync_dir(path.parent)
+    return size
+
+
+def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
+    """Return the rows of a part, of the named keys only when given.
+
+    Raises:
+        Corrupt: the file is not a whole part.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    filters = None if keys is None else [("key", "in", list(keys))]
+    try:
+        table = pq.read_table(path, columns=list(COLUMNS), filters=filters, partitioning=None)
+        return table.cast(plain_schema())
+    except FileNotFoundError as error:
+        raise Corrupt(f"{path.name} is missing", hint=f"the file: {path}") from error
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+        raise Corrupt(f"{path.name} is damaged", hint=f"the file: {path}") from error
+
+
+def plain_schema() -> pa.Schema:
+    """Return the schema of read points: as a part, the key as plain text."""
+    import pyarrow as pa
+
+    return schema().set(0, pa.field("key", pa.string()))
+
+
+def read_list(path: Path) -> tuple[PartEntry, ...]:
+    """Return a rank's parts, oldest first; empty when it has sealed none."""
+    try:
+        data = read_json(path)
+    except FileNotFoundError:
+        return ()
+    return tuple(
+        PartEntry(
+            str(item["file"]),
+            int(item["first_seq"]),
+            int(item["last_seq"]),
+            int(item["num_points"]),
+            int(item["bytes"]),
+        )
+        for item in data.get("parts", [])
+    )
+
+
+def write_list(path: Path, entries: Iterable[PartEntry]) -> None:
+    """Replace a rank's list of parts."""
+    parts = [
+        {
+            "file": entry.file,
+            "first_seq": entry.first_seq,
+            "last_seq": entry.last_seq,
+            "num_points": entry.num_points,
+            "bytes": entry.bytes,
+        }
+        for entry in entries
+    ]
+    write_json(path, {"format": FORMAT, "parts": parts})

@@ -1,0 +1,197 @@
+"""Running summaries of series, kept without reading points again.
+
+Invariant: for a key whose steps only grow the summary is exact at every moment; any other key is named in
+`unordered` until it is recounted from its visible points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expdb.model import FORMAT, Series
+from expdb.store.files import read_json, write_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TAIL = 3
+
+
+class SeriesBook:
+    """The summaries of all keys of a run."""
+
+    def __init__(self, series: Iterable[Series] = ()) -> None:
+        self._series: dict[str, Series] = {item.key: item for item in series}
+        self.unordered: set[str] = set()
+        self.through_seq: dict[int, int] = {}
+        """Rank -> the last journal frame of the open attempt that is counted."""
+
+    def __getitem__(self, key: str) -> Series:
+        return self._series[key]
+
+    def get(self, key: str) -> Series | None:
+        """Return the summary of a key, or None."""
+        return self._series.get(key)
+
+    @property
+    def series(self) -> Mapping[str, Series]:
+        """Key -> summary."""
+        return self._series
+
+    def update(self, key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Count further points of a key, in the order in which they were logged."""
+        import numpy as np
+
+        if len(steps) == 0:
+            return
+        old = self._series.get(key)
+        grows = bool(np.all(steps[1:] > steps[:-1])) and (old is None or steps[0] > old.last_step)
+        if not grows:
+            self.unordered.add(key)
+            order = np.argsort(steps, kind="stable")
+            steps, values = steps[order], values[order]
+        new = _summarize(key, steps, values)
+        self._series[key] = new if old is None else _merge(old, new)
+
+    def replace(self, key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Recount a key from all of its visible points, sorted by step."""
+        self.unordered.discard(key)
+        if len(steps):
+            self._series[key] = _summarize(key, steps, values)
+        else:
+            self._series.pop(key, None)
+
+    def save(self, path: Path) -> None:
+        """Write series.json; not durable, since it can be counted again."""
+        series = {key: _as_json(item) for key, item in sorted(self._series.items())}
+        through = {str(rank): seq for rank, seq in self.through_seq.items()}
+        body = {
+            "format": FORMAT,
+            "through_seq": through,
+            "unordered": sorted(self.unordered),
+            "series": series,
+        }
+        write_json(path, body, durable=False)
+
+
+def load(path: Path) -> SeriesBook:
+    """Return the book in a series.json; an empty one when there is none.
+
+    Raises:
+        Corrupt: the file is damaged.
+    """
+    try:
+        data = read_json(path)
+    except FileNotFoundError:
+        return SeriesBook()
+    book = SeriesBook(_from_json(key, item) for key, item in data.get("series", {}).items())
+    book.unordered = set(data.get("unordered", ()))
+    book.through_seq = {int(rank): int(seq) for rank, seq in data.get("through_seq", {}).items()}
+    return book
+
+
+def _summarize(key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Series:
+    import numpy as np
+
+    finite = np.isfinite(values)
+    num_finite = int(finite.sum())
+    low = high = None
+    if num_finite:
+        # argmin takes the first of equal values: the earliest step that reached it.
+        inner, at = values[finite], steps[finite]
+        low, high = int(inner.argmin()), int(inner.argmax())
+    return Series(
+        key=key,
+        count=len(values),
+        nonfinite=len(values) - num_finite,
+        first_step=int(steps[0]),
+        first=float(values[0]),
+        last_step=int(steps[-1]),
+        last=float(values[-1]),
+        min_step=None if low is None else int(at[low]),
+        min=None if low is None else float(inner[low]),
+        max_step=None if high is None else int(at[high]),
+        max=None if high is None else float(inner[high]),
+        tail=tuple(float(value) for value in values[-TAIL:]),
+        nonfinite_step=_trailing(steps, finite),
+    )
+
+
+def _trailing(steps: NDArray[np.int64], finite: NDArray[np.bool_]) -> int | None:
+    import numpy as np
+
+    if finite[-1]:
+        return None
+    good = np.flatnonzero(finite)
+    return int(steps[good[-1] + 1]) if len(good) else int(steps[0])
+
+
+def _merge(old: Series, new: Series) -> Series:
+    first, last = (old, new) if old.first_step <= new.first_step else (new, old)
+    end = new if new.last_step >= old.last_step else old
+    low = _pick([old.min, new.min], [old.min_step, new.min_step], smallest=True)
+    high = _pick([old.max, new.max], [old.max_step, new.max_step], smallest=False)
+    trailing = end.nonfinite_step
+    if trailing is not None and end is new and new.nonfinite == new.count:
+        trailing = old.nonfinite_step if old.nonfinite_step is not None else trailing
+    return Series(
+        key=old.key,
+        count=old.count + new.count,
+        nonfinite=old.nonfinite + new.nonfinite,
+        first_step=first.first_step,
+        first=first.first,
+        last_step=end.last_step,
+        last=end.last,
+        min_step=low[1],
+        min=low[0],
+        max_step=high[1],
+        max=high[0],
+        tail=(first.tail + last.tail)[-TAIL:],
+        nonfinite_step=trailing,
+    )
+
+
+def _pick(
+    values: list[float | None], steps: list[int | None], *, smallest: bool
+) -> tuple[float | None, int | None]:
+    found = [(v, s) for v, s in zip(values, steps, strict=True) if v is not None and s is not None]
+    if not found:
+        return None, None
+    sign = 1 if smallest else -1
+    return min(found, key=lambda item: (sign * item[0], item[1]))
+
+
+FIELDS = (
+    "count", "nonfinite", "first_step", "first", "last_step", "last",
+    "min_step", "min", "max_step", "max", "tail", "nonfinite_step",
+)  # fmt: skip
+
+
+def _as_json(series: Series) -> dict[str, Any]:
+    return {name: getattr(series, name) for name in FIELDS}
+
+
+def _from_json(key: str, data: dict[str, Any]) -> Series:
+    def value(name: str) -> Any:
+        item = data.get(name)
+        return None if item is None else float(item)
+
+    return Series(
+        key=key,
+        count=int(data["count"]),
+        nonfinite=int(data["nonfinite"]),
+        first_step=int(data["first_step"]),
+        first=float(data["first"]),
+        last_step=int(data["last_step"]),
+        last=float(data["last"]),
+        min_step=data.get("min_step"),
+        min=value("min"),
+        max_step=data.get("max_step"),
+        max=value("max"),
+        tail=tuple(float(item) for item in data.get("tail", ())),
+        nonfinite_step=data.get("nonfinite_step"),
+    )
+

@@ -1,0 +1,146 @@
+"""The first files of a run: its folder, its identity, its config.
+
+Invariant: `run.json` is written once, after the pin and the config and before `status.json`; a folder without it is no run yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from expdb.digest import digest
+from expdb.errors import Corrupt
+from expdb.model import FORMAT, NEEDS, Attempt, Objective, Pin, RunAt
+from expdb.store import attempts as attempt_files
+from expdb.store.files import write_bytes, write_json
+from expdb.store.ids import new_id
+from expdb.store.layout import RunLayout
+from expdb.store.status import Status, write_status
+from expdb.store.store import Store, reason
+from expdb.track.config import Composed
+from expdb.track.environment import describe
+from expdb.track.folder import store_of_run_dir
+from expdb.track.job import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What makes a run: written to run.json."""
+
+    experiment: str
+    variant: str
+    seed: int | None
+    objective: Objective | None
+    parent: RunAt | None
+    fork: RunAt | None
+    settings: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+
+
+KEPT_SETTINGS = ("digest", "code", "keep", "require", "noise", "seed_key", "experiment_key")
+
+
+def take_folder(store: Store, job: Job, experiment: str) -> Path:
+    """Return a fresh run folder: the one that Hydra made for this job, else a new one."""
+    made = job.run_dir
+    if made is not None and store_of_run_dir(made) == store.root and made.is_dir():
+        layout = RunLayout(made)
+        if not layout.run_json.exists() and not layout.attempts.exists():
+            return made
+    folder = store.layout.run_dir(experiment, new_id())
+    folder.mkdir(parents=True)
+    return folder
+
+
+def leave_folder(store: Store, job: Job) -> None:
+    """Remove the empty folder that Hydra made for a job which joins or resumes another run."""
+    made = job.run_dir
+    if made is None or store_of_run_dir(made) != store.root:
+        return
+    for folder in (made, made.parent):
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # it holds something, so it is somebody's
+
+
+def begin_run(
+    store: Store, job: Job, identity: Identity, composed: Composed, pin: Pin, work_tree: str
+) -> tuple[RunLayout, Attempt]:
+    """Write a new run up to its first status.
+
+    Raises:
+        Corrupt: the store cannot be written.
+    """
+    try:
+        layout = RunLayout(take_folder(store, job, identity.experiment))
+        number = attempt_files.claim(layout)
+        attempt = Attempt(
+            number=number,
+            pin=pin,
+            started_at_ms=time.time_ns() // 1_000_000,
+            environment=describe(),
+            work_tree=work_tree,
+        )
+        attempt_files.write_pin(layout, attempt)
+        _write_config(layout, job, composed)
+        write_json(layout.run_json, _identity_json(layout.id, job, identity, composed))
+        write_status(layout, Status(attempt=number))
+    except OSError as error:
+        raise Corrupt(
+            f"cannot write to the store {store.name}: {reason(error)}",
+            hint="another place: python train.py ... expdb.store=DIR",
+        ) from error
+    return layout, attempt
+
+
+def _write_config(layout: RunLayout, job: Job, composed: Composed) -> None:
+    import yaml
+
+    flat = {
+        key: value
+        if value is None or isinstance(value, (bool, int, float, str, list, dict))
+        else str(value)
+        for key, value in composed.flat.items()
+    }
+    write_json(layout.config_json, flat, durable=False)
+    write_bytes(layout.config_yaml, _utf8(composed.yaml), durable=False)
+    write_bytes(layout.unresolved_yaml, _utf8(composed.unresolved_yaml), durable=False)
+    said = [composed.redactor.text(item) for item in job.overrides]
+    text = yaml.safe_dump(said, allow_unicode=True)
+    write_bytes(layout.overrides_yaml, _utf8(text), durable=False)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _identity_json(run: str, job: Job, identity: Identity, composed: Composed) -> dict[str, Any]:
+    settings = identity.settings
+    redact = composed.redactor.text
+    return {
+        "format": FORMAT,
+        "needs": NEEDS,
+        "id": run,
+        "experiment": redact(identity.experiment),
+        "variant": redact(identity.variant),
+        "seed": identity.seed,
+        "created_at_ms": time.time_ns() // 1_000_000,
+        "objective": asdict(identity.objective) if identity.objective is not None else None,
+        "parent": asdict(identity.parent) if identity.parent is not None else None,
+        "fork": asdict(identity.fork) if identity.fork is not None else None,
+        "labels": list(identity.labels),
+        "command": [redact(item) for item in job.command],
+        "overrides": [redact(item) for item in job.overrides],
+        "config_name": job.config_name,
+        "digest": digest(
+            composed.canonical,
+            ignore=settings["digest"]["ignore"],
+            seed_key=settings["seed_key"],
+        ),
+        "settings": {name: settings[name] for name in KEPT_SETTINGS},
+        "canonical": composed.canonical,
+    }

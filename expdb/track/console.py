@@ -1,0 +1,247 @@
+"""What a training run says: whole lines on stderr and in the attempt's log.txt, a bar below them on a terminal.
+
+Invariant: every line is whole in itself, so that `grep ' eval '` works; without a terminal there is no bar, no colour
+and no cursor move. Names are shown as plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from expdb import text
+from expdb.model import Objective
+from expdb.redact import Redactor
+from expdb.signs import use_ascii
+from expdb.track.bar import Progress, bar
+
+REDRAW_S = 0.1
+LABELLED = 11
+
+
+class Console:
+    """The voice of one run on rank 0; the other ranks get one that is quiet."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        mode: str = "auto",
+        log_path: Path | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._quiet = mode == "quiet"
+        self._redactor = redactor or Redactor()
+        dumb = os.environ.get("TERM", "") in ("", "dumb")
+        self._has_bar = mode == "auto" and self._stream.isatty() and not dumb
+        self._ascii = use_ascii(self._stream, os.environ)
+        self._log = log_path.open("a", encoding="utf-8") if log_path is not None else None
+        self._drawn = ""
+        self._drawn_at = 0.0
+        self._progress: Progress | None = None
+        self.experiment, self.run = "", ""
+        self.max_steps = 0
+        self.objective: Objective | None = None
+        self.base_name = ""
+        self.base_values: Mapping[int, float] = {}
+        """Step -> the objective of the run that this one is measured against."""
+        self._latest: Mapping[str, tuple[int, float]] = {}
+
+    def introduce(
+        self,
+        lines: Iterable[str],
+        *,
+        experiment: str,
+        run: str,
+        objective: Objective | None,
+        base_name: str,
+        base_values: Mapping[int, float],
+        latest: Mapping[str, tuple[int, float]],
+    ) -> None:
+        """Say what starts, and keep what later lines are measured against."""
+        self.experiment, self.run, self.objective = text.plain(experiment), run, objective
+        self.base_name, self.base_values, self._latest = base_name, base_values, latest
+        for line in lines:
+            self.line(line)
+
+    def line(self, line: str) -> None:
+        """Print one line above the bar, and write it to the log."""
+        line = text.plain(self._redactor.text(line))
+        if self._log is not None:
+            self._log.write(line + "\n")
+            self._log.flush()
+        if not self._quiet or line.startswith(("warning:", "error:")):
+            self._erase()
+            self._write((text.to_ascii(line) if self._ascii else line) + "\n")
+            self._draw(force=True)
+
+    def warning(self, message: str) -> None:
+        """Print a warning."""
+        self.line(f"warning: {message}")
+
+    def hint(self, message: str) -> None:
+        """Print a hint."""
+        self.line(f"hint: {message}")
+
+    def labelled(self, label: str, command: str) -> None:
+        """Print a next command with its label."""
+        self.line(f"{label + ':':<{LABELLED}}{command}")
+
+    def blank(self) -> None:
+        """Print an empty line."""
+        self.line("")
+
+    def step(
+        self,
+        step: int,
+        max_steps: int,
+        *,
+        loss: float | None = None,
+        lr: float | None = None,
+        tokens_per_s: float | None = None,
+        eta_s: float | None = None,
+        wait_pct: float | None = None,
+    ) -> None:
+        """Say how far training is: the bar on a terminal, else a line now and then."""
+        self.max_steps = max_steps
+        self._progress = Progress(
+            step=step,
+            max_steps=max_steps,
+            loss=loss,
+            tokens_per_s=tokens_per_s,
+            eta_s=eta_s,
+            wait_pct=wait_pct,
+        )
+        if self._has_bar:
+            self._draw()
+        elif step and step % max(10, max_steps // 100) == 0 and step < max_steps:
+            self._train_line(self._progress, lr)
+
+    def phase(self, what: str | None) -> None:
+        """Say what happens between two steps (`evaluating 3/8`); None ends it."""
+        if self._progress is None:
+            self._progress = Progress(step=0, max_steps=self.max_steps)
+        old = self._progress
+        self._progress = Progress(
+            step=old.step,
+            max_steps=old.max_steps,
+            loss=old.loss,
+            tokens_per_s=old.tokens_per_s,
+            eta_s=old.eta_s,
+            phase=what or "",
+        )
+        if self._has_bar and old.max_steps:
+            self._draw(force=True)
+
+    def evaluated(self, step: int) -> None:
+        """Print the eval line of a step: the objective against its base, then other values that fit."""
+        found = {
+            key: value
+            for key, (at, value) in self._latest.items()
+            if at == step and key.startswith(("val/", "eval/"))
+        }
+        if not found:
+            return
+        key = self.objective.metric if self.objective is not None else next(iter(found))
+        parts: list[str] = []
+        if key in found:
+            parts.append(f"{key} {text.metric(found[key], 3)}")
+            if step in self.base_values:
+                delta = found[key] - self.base_values[step]
+                sign = text.signed(delta, 3) if round(delta, 3) else "0.000"
+                parts.append(f"vs {self.base_name} {sign:>6}")
+        shown, rest = self._fitting(found, key)
+        parts += [f"{name} {text.metric(found[name], 3)}" for name in shown]
+        if rest:
+            parts.append(f"+{rest} more")
+        self.step_line(step, "eval", "   ".join(parts))
+
+    def _fitting(self, found: Mapping[str, float], key: str) -> tuple[list[str], int]:
+        # Perplexity is exp of the loss beside it, and a standard error is read in tables, not in passing.
+        others = [
+            name
+            for name in found
+            if name != key and not name.endswith(("_stderr", "/ppl", "/chance", "/n"))
+        ]
+        return others[:2], max(0, len(others) - 2)
+
+    def saved(self, step: int, num_bytes: int, removed: Sequence[int] = (), keep: str = "") -> None:
+        """Print that a checkpoint stands, and which ones went."""
+        what = f"checkpoint, {text.size(num_bytes)}"
+        if removed:
+            steps = ", ".join(str(item) for item in removed)
+            what += f"; step {steps} removed ({keep})"
+        self.step_line(step, "saved", what)
+
+    def warn(self, step: int, message: str, runbook: str = "") -> None:
+        """Print what a rule found, and what to do about it."""
+        self.step_line(step, "warn", message)
+        if runbook:
+            self.line(f"{'':20}runbook: {runbook}")
+
+    def step_line(self, step: int, kind: str, rest: str) -> None:
+        """Print one line about a step."""
+        digits = max(3, len(str(self.max_steps)))
+        self.line(f"  step {step:>{digits}}   {kind:<6} {rest}".rstrip())
+
+    def close_bar(self) -> None:
+        """Take the bar away; lines still print."""
+        self._erase()
+        self._progress = None
+
+    def close(self) -> None:
+        """Take the bar away and close the log."""
+        self.close_bar()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _train_line(self, progress: Progress, lr: float | None) -> None:
+        parts = []
+        if progress.loss is not None:
+            parts.append(f"loss {text.metric(progress.loss, 3)}")
+        if lr is not None:
+            parts.append(f"lr {text.learning_rate(lr):<8}")
+        if progress.tokens_per_s:
+            parts.append(f"{text.short_rate(progress.tokens_per_s)} tok/s")
+        if progress.wait_pct is not None and progress.wait_pct > 10:
+            parts.append(f"wait {progress.wait_pct:.0f} %")
+        parts.append(f"eta {text.eta(progress.eta_s)}")
+        self.step_line(progress.step, "train", "   ".join(parts))
+
+    def _draw(self, *, force: bool = False) -> None:
+        if not self._has_bar or self._quiet or self._progress is None:
+            return
+        now = time.monotonic()
+        if not force and now - self._drawn_at < REDRAW_S:
+            return
+        width = shutil.get_terminal_size((80, 24)).columns - 1
+        line = bar(
+            self._progress,
+            experiment=self.experiment,
+            run=self.run,
+            width=width,
+            ascii=self._ascii,
+        )
+        if line != self._drawn:
+            self._write(f"\r{line}\x1b[K")
+            self._drawn, self._drawn_at = line, now
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write("\r\x1b[K")
+            self._drawn = ""
+
+    def _write(self, data: str) -> None:
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # The terminal is gone (a closed SSH session): training goes on, and log.txt has every line.
+            self._quiet, self._has_bar = True, False

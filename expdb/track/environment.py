@@ -1,0 +1,29 @@
+"""The environment of an attempt: names and versions that decide numbers; no machine name, no secret."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+
+PACKAGES = ("numpy", "torch", "hydra-core", "omegaconf", "expdb-ml")
+
+
+def describe() -> dict[str, str]:
+    """Return name -> text; torch is asked only when the process has loaded it."""
+    out = {"python": platform.python_version(), "platform": platform.machine()}
+    for name in PACKAGES:
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return out
+    out["torch"] = str(torch.__version__)
+    out["torch.num_threads"] = str(torch.get_num_threads())
+    if torch.cuda.is_available():
+        out["cuda"] = str(torch.version.cuda)
+        names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        out["gpu"] = ", ".join(sorted(names))
+    return out

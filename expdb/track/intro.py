@@ -1,0 +1,93 @@
+"""The lines that a starting run says: what it is, what it is measured against, which code, what to beat.
+
+Pure: values in, lines out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from expdb import text
+from expdb.model import Objective, Pin, Run
+from expdb.track.parent import ABSENT
+
+SHOWN_KEYS = 5
+NOISE_FACTOR = 1.959963984540054 * 2**0.5
+"""95 % half-width of the difference of two single runs, in standard deviations over seeds."""
+
+
+def head_line(
+    name: str, run: str, seed: int | None, *, attempt: int, resumed_from: int | None, fork: str
+) -> str:
+    """Return the line that says which run starts, and from what weights."""
+    line = f"{name}  {run}"
+    if seed is not None:
+        line += f"  seed {seed}"
+    if attempt > 1:
+        return f"{line}  resumes at step {resumed_from or 0}  attempt {attempt}"
+    return f"{line}  forks {fork}" if fork else f"{line}  from scratch"
+
+
+def parent_lines(
+    parent: Run | None, keys: Sequence[tuple[str, object, object]], *, run: str, same_seed: bool
+) -> list[str]:
+    """Return what differs from the parent."""
+    if parent is None:
+        return ["  parent     none"]
+    head = f"  parent     {parent.id[:4]} {parent.name}"
+    if not keys:
+        repeat = f" (also the seed): a repeat of {parent.id[:4]}" if same_seed else " but the seed"
+        return [f"{head}, nothing differs{repeat}"]
+    groups = {key.partition(".")[0] for key, _, _ in keys}
+    noun = "key differs" if len(keys) == 1 else "keys differ"
+    if len(keys) > SHOWN_KEYS:
+        many = f"{len(keys)} keys in {len(groups)} groups differ" if len(groups) > 1 else f"{len(keys)} {noun}"
+        hint = f"({SHOWN_KEYS} shown; all: expdb compare {parent.id[:4]} {run[:4]})"
+        lines = [f"{head}, {many} {hint}"]
+    else:
+        lines = [f"{head}, {len(keys)} {noun}"]
+    width = max(len(key) for key, _, _ in keys[:SHOWN_KEYS])
+    for key, old, new in keys[:SHOWN_KEYS]:
+        lines.append(f"{'':15}{key:<{width}}  {_value(old)} → {_value(new)}")
+    return lines
+
+
+def _value(value: object) -> str:
+    return "-" if value is ABSENT else text.config_value(value)
+
+
+def code_line(pin: Pin) -> str:
+    """Return what code runs."""
+    if pin.commit is None and pin.snapshot is None:
+        why = pin.reasons[0] if pin.reasons else "not pinned"
+        return f"  code       {why}: the run cannot be rolled back to its code"
+    place = f"{pin.branch or 'detached'} {(pin.commit or 'no commit')[:7]}"
+    if not pin.dirty:
+        return f"  code       {place}, clean"
+    noun = "edit" if pin.num_edits == 1 else "edits"
+    kept = f"kept as snapshot {pin.snapshot[:7]}" if pin.snapshot else "not kept"
+    return f"  code       {place} with {pin.num_edits} {noun}, {kept}"
+
+
+def objective_line(objective: Objective | None, parent: Run | None, noise: Mapping[str, float]) -> str:
+    """Return what is measured and what is to be beaten."""
+    if objective is None:
+        return "  objective  none declared: this run is not ranked"
+    words = "lower" if objective.mode == "min" else "higher"
+    line = f"  objective  {objective.metric}, {words} is better"
+    value = parent.value() if parent is not None and parent.objective == objective else None
+    if parent is not None and value is not None:
+        line += f"; to beat {text.metric(value[0])} ({parent.id[:4]})"
+    sd = noise.get(objective.metric)
+    if sd:
+        line += f", noise ±{text.metric(NOISE_FACTOR * float(sd), 3)}"
+    return line
+
+
+def path_line(path: Path) -> str:
+    """Return where the run's files are."""
+    import os
+
+    relative = os.path.relpath(path)
+    return f"  path       {relative if len(relative) < len(str(path)) else path}"

@@ -1,0 +1,336 @@
+"""The training loop: updates, evaluations, checkpoints and stops at their borders.
+
+Invariant: at the border before step k the weights have k updates behind them; evaluation and
+checkpoint of step k use them, and the update that follows logs its train points at step k. An
+evaluation comes before the checkpoint of the same step, and draws nothing from the generators of
+training.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, get_args
+
+from expdb.errors import BadInput, ExpdbError
+from expdb.track import rng
+from expdb.track.signals import StopRequest
+from expdb.track.throughput import Delayed, Pace, due_between
+from expdb.track.update import Engine, Precision, Result, Update
+
+if TYPE_CHECKING:
+    from expdb.track.run import Run
+    from expdb.track.state import State
+
+SHOWN = 20
+"""The shown loss is the mean of so many steps, as in every table."""
+EXIT_PREEMPTED = 143
+EXIT_FAILED = 1
+
+
+class Loop:
+    """Iterate over it: one `Update` per optimizer update, from where the run stands to `max_steps`.
+
+    A run that resumes or forks is restored before the first update. `evaluate(k)` returns metrics;
+    it runs at step 0, every `eval_every` steps and at the end, in eval mode, without gradients. A
+    checkpoint is written every `save_every` steps, every `save_every_s` seconds, and at the end.
+    SIGTERM and SIGUSR1: checkpoint at the next border, state preempted, exit 143.
+
+    Raises:
+        BadInput: a value makes no sense, or the state has no loader or no optimizer.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        state: State,
+        *,
+        max_steps: int,
+        accum: int = 1,
+        precision: Precision = "fp32",
+        clip: float | None = None,
+        eval_every: int | None = None,
+        evaluate: Callable[[int], Mapping[str, Any] | None] | None = None,
+        save_every: int | None = None,
+        save_every_s: float | None = 7200.0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        for name, value, least in (
+            ("max_steps", max_steps, 0),
+            ("accum", accum, 1),
+            ("eval_every", eval_every, 1),
+            ("save_every", save_every, 1),
+        ):
+            if value is not None and value < least:
+                raise BadInput(f"Loop: {name} is {value}, and must be at least {least}")
+        if precision not in get_args(Precision):
+            raise BadInput(f"Loop: precision is {precision!r}", hint="one of fp32, bf16, fp16")
+        if state.loader is None or not state.optims:
+            what = "loader" if state.loader is None else "optim"
+            raise BadInput(f"Loop wants a State with {what}=...")
+        self.run = run
+        self.state = state
+        self.max_steps = max_steps
+        self._eval_every = eval_every
+        self._evaluate = evaluate
+        self._save_every = save_every
+        self._save_every_s = save_every_s
+        self._clock = clock
+        self._engine = Engine(
+            state, accum=accum, precision=precision, clip=clip, clock=clock, requests=self._requests
+        )
+        self._stop = StopRequest()
+        self._pace = Pace()
+        self._losses = Delayed()
+        self._shown: deque[float] = deque(maxlen=SHOWN)
+        self._agreed: deque[Any] = deque()
+        self._saved_step = -1
+        self._saved_s = 0.0
+        self._forked = False
+
+    @property
+    def step(self) -> int:
+        """Updates done."""
+        return self.state.loop.step
+
+    def __iter__(self) -> Iterator[Update]:
+        """Yield updates; each must be finished by `update.step()` before the next."""
+        with self._stop:
+            self._begin()
+            while self._border():
+                update = Update(self._engine, self.step, self._stepped)
+                yield update
+                if not update.is_done:
+                    raise BadInput(f"step {self.step} was not finished by update.step()")
+
+    def _begin(self) -> None:
+        start = self.run.restore(self.state)
+        restored = self.state.was_restored
+        self.state.loop.step = start
+        self._forked = restored and self.run.resumed_from is None
+        self._saved_step = start if restored and not self._forked else -1
+        self._saved_s = self._clock()
+        self._engine.batches.open(restored=restored)
+
+    def _border(self) -> bool:
+        """Do what is due between two updates; False when the loop is at its end."""
+        step = self.step
+        self._settle(wait=False)
+        stop, save = self._asked()
+        self._stop_if(stop)
+        if self._evaluation_due(step):
+            self._run_evaluation(step)
+            self._stop_if(self._engine.world == 1 and bool(self._stop.name))
+        end = step >= self.max_steps
+        if step > 0 and step != self._saved_step and (save or end or self._is_multiple(step)):
+            self._save(step, final=end)
+        if end:
+            self._settle(wait=True)
+        self.run.step = self.step
+        if self.state.loop.device_tokens is None:
+            self.run.num_tokens = self.state.loop.tokens
+        return not end
+
+    # Evaluation
+
+    def _evaluation_due(self, step: int) -> bool:
+        if self._evaluate is None or step > self.max_steps:
+            return False
+        if self.state.loop.evaluated_step == step and not self._forked:
+            return False
+        began = step == 0 or self._forked
+        every = self._eval_every
+        return began or step == self.max_steps or (every is not None and step % every == 0)
+
+    def _run_evaluation(self, step: int) -> None:
+        import torch
+
+        assert self._evaluate is not None
+        self._forked = False
+        began = self._clock()
+        with self._phase("evaluating"), rng.preserved(), _eval_mode(self.state), torch.no_grad():
+            found = self._evaluate(step) or {}
+        metrics = {key: _on_host(value) for key, value in found.items()}
+        self._pace.evaluated(self._clock() - began)
+        self.state.loop.evaluated_step = step
+        self._log(metrics, step)
+        self._note_objective(step, metrics)
+        self.run.console.evaluated(step)
+        self._fail_if_broken(step, metrics)
+
+    def _note_objective(self, step: int, metrics: Mapping[str, Any]) -> None:
+        objective, loop = self.run.objective, self.state.loop
+        if objective is None or objective.metric not in metrics:
+            return
+        value = float(metrics[objective.metric])
+        if objective.better(value, math.nan if loop.best_value is None else loop.best_value):
+            loop.best_value, loop.best_step = value, step
+
+    def _fail_if_broken(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Stop a run whose objective and loss are both lost: no later step can bring them back."""
+        objective = self.run.objective
+        self._see(self._losses.drain())
+        since = self.state.loop.nonfinite_since
+        if objective is None or objective.metric not in metrics or since is None:
+            return
+        value = float(metrics[objective.metric])
+        if math.isfinite(value):
+            return
+        last = self._shown[-1] if self._shown else math.nan
+        word = "NaN" if math.isnan(last) else "infinite"
+        self._settle(wait=True)
+        self.run.fail(f"train/loss is {word} since step {since}, {objective.metric} at {step}")
+        raise SystemExit(EXIT_FAILED)
+
+    # Saving and stopping
+
+    def _is_multiple(self, step: int) -> bool:
+        return self._save_every is not None and step % self._save_every == 0
+
+    def _requests(self) -> tuple[bool, ...]:
+        """Return what this rank asks for: (stop, save now)."""
+        waited = self._clock() - self._saved_s
+        save = self._save_every_s is not None and waited >= self._save_every_s
+        return bool(self._stop.name), save
+
+    def _asked(self) -> tuple[bool, bool]:
+        """Return what any rank asks for, the same on all of them."""
+        if self._engine.world == 1:
+            stop, save = self._requests()
+            return stop, save
+        if self._engine.agreed is not None:
+            copy = Delayed()
+            copy.push(self.step, *self._engine.agreed)
+            self._agreed.append(copy)
+            self._engine.agreed = None
+        # On CUDA the answer of the update before is read: it is there, the newest is under way.
+        lag = 1 if self._engine.device.type == "cuda" else 0
+        if len(self._agreed) <= lag:
+            return False, False
+        [(_, (num_stop, num_save))] = self._agreed.popleft().drain()
+        return num_stop > 0, num_save > 0
+
+    def _stop_if(self, stop: bool) -> None:
+        if not stop:
+            return
+        step, name = self.step, self._stop.name or "a signal on another rank"
+        # Before the first update there is nothing to keep: a start from nothing repeats it.
+        outcome = "checkpoint saved" if step else "before the first update"
+        try:
+            if step and step != self._saved_step:
+                self._save(step, final=True)
+            self._settle(wait=True)
+        except ExpdbError as error:
+            outcome = f"no checkpoint: {error.message}"
+        self.run.preempt(f"{name} at step {step}, {outcome}")
+        raise SystemExit(EXIT_PREEMPTED)
+
+    def _save(self, step: int, *, final: bool) -> None:
+        """Write a checkpoint; one that fails stops nothing unless it is the last chance."""
+        began = self._clock()
+        self._see(self._losses.drain())
+        try:
+            with self._phase("saving"):
+                self.run.checkpoint(step, self.state)
+        except BadInput:
+            raise
+        except ExpdbError as error:
+            if final:
+                raise
+            self.run.console.warn(step, error.message)
+        else:
+            self._saved_step = step
+        self._saved_s = self._clock()
+        self._pace.saved(self._saved_s - began)
+
+    def _settle(self, *, wait: bool) -> None:
+        """Let the run report checkpoints that are in place; at the end a failure is raised."""
+        try:
+            self.run.settle(wait=wait)
+        except ExpdbError as error:
+            if wait:
+                raise
+            self.run.console.warn(self.step, error.message)
+
+    # What one update leaves behind
+
+    def _stepped(self, result: Result) -> None:
+        metrics: dict[str, Any] = {
+            "train/loss": result.loss,
+            "train/grad_norm": result.grad_norm,
+            "train/lr": result.lr,
+        }
+        if result.seconds > 0:
+            metrics["train/tokens_per_s"] = result.num_tokens / result.seconds
+            metrics["train/data_wait_pct"] = 100.0 * result.wait_s / result.seconds
+        if self.state.scaler is not None:
+            metrics["train/num_skipped_steps"] = self.state.loop.num_skipped
+        self._log(metrics, result.step)
+        self.state.loop.step = result.step + 1
+        self._pace.stepped(result.seconds)
+        self._losses.push(result.step, result.loss, result.num_tokens)
+        self._see(self._losses.ready())
+        self._show(result)
+
+    def _see(self, arrived: Iterator[tuple[int, tuple[float, ...]]]) -> None:
+        """Take in losses and tokens that have reached the host."""
+        for step, (loss, num_tokens) in arrived:
+            self._pace.counted(num_tokens)
+            self._shown.append(loss)
+            if math.isfinite(loss):
+                self.state.loop.nonfinite_since = None
+            elif self.state.loop.nonfinite_since is None:
+                self.state.loop.nonfinite_since = step
+
+    def _show(self, result: Result) -> None:
+        done, end = result.step + 1, self.max_steps
+        every = self._eval_every
+        self.run.console.step(
+            done,
+            end,
+            loss=sum(self._shown) / len(self._shown) if self._shown else None,
+            lr=self._engine.lr(),
+            tokens_per_s=self._pace.tokens_per_s(),
+            eta_s=self._pace.eta_s(
+                steps=end - done,
+                evaluations=due_between(every, done, end) if self._evaluate else 0,
+                saves=due_between(self._save_every, done, end),
+            ),
+            wait_pct=100.0 * result.wait_s / result.seconds if result.seconds > 0 else None,
+        )
+
+    def _log(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Log; a value that cannot be kept is said aloud and training goes on."""
+        try:
+            self.run.log(metrics, step=step)
+        except BadInput as error:
+            self.run.console.warn(step, error.message)
+
+    @contextmanager
+    def _phase(self, text: str) -> Iterator[None]:
+        self.run.console.phase(text)
+        try:
+            yield
+        finally:
+            self.run.console.phase(None)
+
+
+def _on_host(value: Any) -> Any:
+    """Return a device scalar's value; an evaluation has waited for the device anyway."""
+    return value.item() if getattr(value, "is_cuda", False) and value.numel() == 1 else value
+
+
+@contextmanager
+def _eval_mode(state: State) -> Iterator[None]:
+    """Put every model into eval mode, and each of its modules back into the mode it had."""
+    modes = [(one, one.training) for model in state.models.values() for one in model.modules()]
+    for model in state.models.values():
+        model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

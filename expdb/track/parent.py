@@ -1,0 +1,87 @@
+"""What a new run descends from and is measured against.
+
+The parent is the fork's run, else HEAD of the work tree, else the ref `baseline`, else the latest finished run of the
+experiment `baseline` without overrides, else none. It is recorded; weights are loaded only when asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from expdb import digest
+from expdb.errors import ExpdbError, NotFound
+from expdb.model import Run, RunAt, RunState
+from expdb.store.head import read_head
+from expdb.store.layout import RunLayout, encode_name
+from expdb.store.refs import read_refs
+from expdb.store.runs import find_run_dir, read_identity, read_run
+from expdb.store.status import read_status
+from expdb.store.store import Store
+
+BASELINE = "baseline"
+
+
+def find_parent(store: Store, git_dir: Path | None, fork: RunAt | None) -> tuple[RunAt, Run] | None:
+    """Return the parent of a run that starts now, and its run as it is in the store."""
+    for at in _named(store, git_dir, fork):
+        try:
+            folder = find_run_dir(store.root, at.run)
+            return at, read_run(folder, store_root=store.root)
+        except ExpdbError:
+            continue  # a name that outlived its run says nothing about this one
+    run = _latest_baseline(store)
+    return (RunAt(run=run.id), run) if run is not None else None
+
+
+def _named(store: Store, git_dir: Path | None, fork: RunAt | None) -> list[RunAt]:
+    if fork is not None:
+        return [fork]
+    found: list[RunAt] = []
+    head = read_head(git_dir) if git_dir is not None else None
+    if head is not None:
+        found.append(RunAt(run=head.run, step=head.step))
+    ref = read_refs(store.layout, problems=[]).get(BASELINE)
+    if ref is not None:
+        found.append(RunAt(run=ref.run, step=ref.step))
+    return found
+
+
+def _latest_baseline(store: Store) -> Run | None:
+    folder = store.root / f"exp={encode_name(BASELINE)}"
+    found: list[tuple[int, Path]] = []
+    for path in folder.glob("run=*") if folder.is_dir() else ():
+        layout = RunLayout(path)
+        try:
+            identity, status = read_identity(layout), read_status(layout)
+        except (ExpdbError, FileNotFoundError):
+            continue  # half made, or damaged: not one to be measured against
+        if status.state == RunState.FINISHED and not identity.get("variant"):
+            found.append((int(identity.get("created_at_ms", 0)), path))
+    for _, path in sorted(found, reverse=True):
+        try:
+            return read_run(path, store_root=store.root)
+        except NotFound:
+            continue  # removed since it was listed
+    return None
+
+
+def differing_keys(
+    canonical: str, parent: Run, *, ignore: list[str], seed_key: str
+) -> list[tuple[str, object, object]]:
+    """Return (key, parent's value, own value) of each counted key that differs; ABSENT stands for no such key."""
+    own = digest.counted(canonical, ignore=ignore, seed_key=seed_key)
+    theirs = digest.counted(parent.canonical, ignore=ignore, seed_key=seed_key)
+    out: list[tuple[str, object, object]] = []
+    for key in sorted({*own, *theirs}):
+        old, new = theirs.get(key, ABSENT), own.get(key, ABSENT)
+        if type(old) is not type(new) or old != new:
+            out.append((key, old, new))
+    return out
+
+
+class _Absent:
+    def __str__(self) -> str:
+        return "-"
+
+
+ABSENT = _Absent()

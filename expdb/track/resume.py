@@ -1,0 +1,173 @@
+"""Joining a run that stopped: a new attempt of it, from its last good checkpoint.
+
+Invariant: the config must be the run's own (equal digest and seed); other code is allowed, recorded and said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from expdb import digest
+from expdb.errors import Corrupt, NotFound, Refused
+from expdb.model import Attempt, Pin, Run, RunAt, RunState
+from expdb.store import attempts as attempt_files
+from expdb.store import resolve
+from expdb.store.checkpoints import read_manifests, verify
+from expdb.store.head import Head
+from expdb.store.ids import is_id
+from expdb.store.layout import RunLayout
+from expdb.store.recover import recount, recover
+from expdb.store.refs import read_refs
+from expdb.store.runs import find_run_dir, read_run, run_dirs
+from expdb.store.series import SeriesBook
+from expdb.store.status import Status, write_status
+from expdb.store.store import Store
+from expdb.track.config import Composed
+from expdb.track.environment import describe
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A run with the attempt that was just added to it."""
+
+    run: Run
+    layout: RunLayout
+    attempt: Attempt
+    book: SeriesBook
+    status: Status
+    warnings: tuple[str, ...]
+
+
+def find_run(store: Store, word: str, head: Head | None) -> RunAt:
+    """Return the run (and step) that a word of the RUN grammar names, read from the run folders.
+
+    Raises:
+        NotFound, Ambiguous, BadInput: as the grammar says.
+    """
+    if is_id(word):
+        find_run_dir(store.root, word)
+        return RunAt(run=word)
+    rows: list[resolve.ResolveRow] = []
+    for _, folder, _ in run_dirs(store.root):
+        try:
+            rows.append(_row(read_run(folder, store_root=store.root)))
+        except (NotFound, Corrupt):
+            continue
+    refs = read_refs(store.layout, problems=[])
+    found = resolve.resolve(word, rows, refs, head=head.at if head is not None else None)
+    return RunAt(run=found.run, step=found.step)
+
+
+def _row(run: Run) -> resolve.ResolveRow:
+    value = run.value()
+    return resolve.ResolveRow(
+        id=run.id,
+        experiment=run.experiment,
+        variant=run.variant,
+        seed=run.seed,
+        state=run.state,
+        created_at_ms=run.created_at_ms,
+        objective=run.objective,
+        value=None if value is None else value[0],
+        parent=run.parent.run if run.parent is not None else None,
+        checkpoints=tuple(item.step for item in run.checkpoints if item.complete),
+        best_step=run.best_step(),
+    )
+
+
+def require_same_config(run: Run, composed: Composed, settings: Mapping[str, Any], seed: int | None) -> None:
+    """Refuse to go on with another config.
+
+    Raises:
+        Refused: it names the first key that differs.
+    """
+    ignore, seed_key = settings["digest"]["ignore"], settings["seed_key"]
+    now = digest.digest(composed.canonical, ignore=ignore, seed_key=seed_key)
+    then = digest.digest(run.canonical, ignore=ignore, seed_key=seed_key)
+    short = run.id[:4]
+    if now != then:
+        old = digest.counted(run.canonical, ignore=ignore, seed_key=seed_key)
+        new = digest.counted(composed.canonical, ignore=ignore, seed_key=seed_key)
+        keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+        first = f"{keys[0]} {old.get(keys[0], '-')} → {new.get(keys[0], '-')}" if keys else "its form"
+        raise Refused(
+            f"{short} {run.name} cannot be resumed with another config: {first}",
+            hint=f"start a new run from its weights: expdb.fork={short}@last",
+        )
+    if seed != run.seed:
+        raise Refused(
+            f"{short} {run.name} has seed {run.seed}, not {seed}",
+            hint=f"start a new run from its weights: expdb.fork={short}@last",
+        )
+
+
+def join_run(store: Store, run: Run, pin: Pin, work_tree: str, *, assume_dead: bool) -> Joined:
+    """Add an attempt to a run that stopped.
+
+    Raises:
+        Refused: the run is alive, or finished.
+    """
+    layout = RunLayout(store.root / run.path)
+    short = f"{run.id[:4]} {run.name}"
+    if run.state is RunState.RUNNING and not assume_dead:
+        raise Refused(f"{short} is running", hint=f"look at it: expdb show {run.id[:4]}")
+    if run.state is RunState.FINISHED:
+        raise Refused(
+            f"{short} is finished; there is nothing to resume",
+            hint=f"go on from its weights: expdb.fork={run.id[:4]}@last with a larger loop.max_steps",
+        )
+    recover(store.root, layout, assume_dead=assume_dead or run.state is RunState.LOST)
+    step, warnings = last_good(layout)
+    number = attempt_files.claim(layout)
+    attempt = Attempt(
+        number=number,
+        pin=pin,
+        started_at_ms=time.time_ns() // 1_000_000,
+        resumed_from=step,
+        environment=describe(),
+        work_tree=work_tree,
+    )
+    attempt_files.write_pin(layout, attempt)
+    # From here on points after `step` of earlier attempts are superseded, so the series are counted again.
+    book = recount(layout)
+    status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
+    write_status(layout, status)
+    before = run.pin.tree
+    if before is not None and pin.tree is not None and before != pin.tree:
+        warnings = (*warnings, f"the code has changed since attempt {number - 1}")
+    return Joined(run, layout, attempt, book, status, warnings)
+
+
+def last_good(layout: RunLayout) -> tuple[int, tuple[str, ...]]:
+    """Return the newest step whose checkpoint is whole by its hashes (0 for none), and what was passed over."""
+    warnings: list[str] = []
+    for item in sorted(read_manifests(layout), key=lambda one: one.step, reverse=True):
+        if not item.complete:
+            warnings.append(f"checkpoint {item.step} is not used: {item.problem}")
+            continue
+        try:
+            verify(layout, item.step)
+            return item.step, tuple(warnings)
+        except Corrupt as error:
+            warnings.append(f"checkpoint {item.step} is not used: {error.message}")
+    return 0, tuple(warnings)
+
+
+def fork_source(store: Store, at: RunAt) -> tuple[Path, int]:
+    """Return the folder and step that a fork starts from: the step named, else the last good checkpoint.
+
+    Raises:
+        NotFound: the run has no checkpoint.
+    """
+    folder = find_run_dir(store.root, at.run)
+    if at.step is not None:
+        verify(RunLayout(folder), at.step)
+        return folder, at.step
+    step, _ = last_good(RunLayout(folder))
+    if not step:
+        raise NotFound(f"{at.run[:4]} has no checkpoint to start from", hint=f"expdb show {at.run[:4]}")
+    return folder, step

@@ -1,0 +1,418 @@
+"""The handle of one run in the training process.
+
+Invariant: a host scalar is on disk when `log()` returns; one that is no number is refused by name after the good ones of the
+call are kept; nothing here raises in the middle of training because of the store, and nothing is lost silently.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from expdb.errors import BadInput, Corrupt
+from expdb.model import Attempt, Objective
+from expdb.redact import Redactor
+from expdb.store import attempts as attempt_files
+from expdb.store.layout import RunLayout
+from expdb.store.recorder import Recorder
+from expdb.store.recover import recount
+from expdb.store.series import SeriesBook
+from expdb.store.status import Status, write_status
+from expdb.store.store import Store, reason
+from expdb.track.console import Console
+from expdb.track.evals import write_eval
+from expdb.track.heartbeat import Heartbeat
+from expdb.track.scalars import BadValue, DeviceQueue, on_device, to_float
+
+if TYPE_CHECKING:
+    from expdb.track.checkpoint import Checkpointer
+    from expdb.track.state import State
+
+FLOATS = frozenset([float])
+
+
+class Run:
+    """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
+
+    def __init__(
+        self,
+        store: Store,
+        layout: RunLayout,
+        *,
+        experiment: str,
+        variant: str,
+        seed: int | None,
+        attempt: Attempt,
+        objective: Objective | None,
+        settings: Mapping[str, Any],
+        fork: tuple[Path, int] | None,
+        book: SeriesBook,
+        status: Status,
+        console: Console,
+        redactor: Redactor,
+    ) -> None:
+        self.store, self.layout = store, layout
+        self.id, self.dir = layout.id, layout.root
+        self.experiment, self.name, self.seed = experiment, experiment + variant, seed
+        self.attempt, self.resumed_from = attempt.number, attempt.resumed_from
+        self.objective, self.settings, self.console = objective, settings, console
+        self.step = attempt.resumed_from or 0
+        self.num_tokens: int | None = None
+        """Tokens trained on in all, when the loop counts them; for the closing line."""
+        self.latest: dict[str, tuple[int, float]] = {}
+        """Key -> (step, value) of the last host value logged."""
+        self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
+        self._trouble = ""
+        self._recorder = Recorder(
+            layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
+        )
+        self._queue = DeviceQueue(self._write)
+        self._checkpointer: Checkpointer | None = None
+        self._started_at = time.monotonic()
+        self._open, self._forked = True, False
+        self._heartbeat = Heartbeat(
+            layout,
+            self.attempt,
+            self._recorder,
+            sync_s=float(settings["journal"]["fsync_interval_s"]),
+            on_trouble=self._say_trouble,
+        )
+        self._heartbeat.start()
+        handle = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _leave(handle()))
+
+    # ------------------------------------------------------------------------------------- logging
+
+    def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Record values at a step (`run.step` without one): state after `step` updates.
+
+        Values are host or device scalars (see expdb.track.scalars). Host values are on disk when this returns; device
+        values are copied without a sync and are on disk a few steps later.
+
+        Raises:
+            BadInput: a name is empty or no text, or a value is no number; the good ones are recorded.
+        """
+        self._require_open()
+        at = self.step if step is None else int(step)
+        keys, values = tuple(metrics), tuple(metrics.values())
+        if FLOATS.issuperset(map(type, values)) and all(type(key) is str and key for key in keys):
+            if keys:
+                self._write(keys, values, at, time.time_ns() // 1_000_000)
+        else:
+            self._log_mixed(metrics, at)
+        if self._queue:
+            self._queue.drain()
+
+    def _log_mixed(self, metrics: Mapping[str, Any], step: int) -> None:
+        now = time.time_ns() // 1_000_000
+        host: dict[str, float] = {}
+        device: dict[str, Any] = {}
+        refused: list[str] = []
+        for key, value in metrics.items():
+            if not isinstance(key, str) or not key:
+                refused.append(f"a metric name is {'empty' if key == '' else repr(key)[:60]}")
+            elif on_device(value) and value.numel() == 1:
+                device[str(key)] = value
+            else:
+                try:
+                    host[str(key)] = to_float(value)
+                except BadValue as error:
+                    refused.append(f"{key} at step {step} is {error}, not a number")
+        if host:
+            self._write(tuple(host), tuple(host.values()), step, now)
+        if device:
+            self._queue.put(device, step, now)
+        if refused:
+            raise BadInput(
+                "; ".join(refused), hint="the other values of this call are recorded"
+            )
+
+    def _write(self, keys: tuple[str, ...], values: tuple[float, ...], step: int, now: int) -> None:
+        self._recorder.write(keys, values, step, now)
+        latest = self.latest
+        for key, value in zip(keys, values, strict=True):
+            latest[key] = (step, value)
+
+    def log_eval(
+        self,
+        task: str,
+        metrics: Mapping[str, Any],
+        *,
+        step: int | None = None,
+        n: int | None = None,
+        shots: int | None = None,
+        scorer: str = "",
+        items: Any = None,
+    ) -> None:
+        """Record one evaluation of the weights at a step; also writes `eval/<task>/<metric>` points.
+
+        `items` is a digest of the items scored, as text: two evals are comparable when it is equal.
+
+        Raises:
+            BadInput: the task is empty, or a value is no number.
+        """
+        self._require_open()
+        at = self.step if step is None else int(step)
+        values = write_eval(
+            self.layout, task, metrics, step=at, n=n, shots=shots, scorer=scorer, items=items
+        )
+        self.log({f"eval/{task}/{name}": value for name, value in values.items()}, step=at)
+
+    def use_data(
+        self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
+    ) -> None:
+        """Name the data that this attempt reads (`train`, `val`): a path or a name, with its digest.
+
+        Raises:
+            BadInput: a path that does not exist, or neither digest nor file to take one of.
+        """
+        from expdb.track.data import describe_data
+
+        self._require_open()
+        facts = describe_data(dataset, digest=digest, num_bytes=num_bytes)
+        facts["name"] = self._redactor.text(str(facts["name"]))
+        self._pin = _with(self._pin, data={**self._pin.data, name: facts})
+        attempt_files.write_pin(self.layout, self._pin)
+        size = f", {facts['bytes']:,} bytes" if facts.get("bytes") is not None else ""
+        self.console.line(f"  data       {name}: {facts['name']}{size}")
+
+    # --------------------------------------------------------------------------------- checkpoints
+
+    @property
+    def checkpointer(self) -> Checkpointer:
+        """The writer of this run's checkpoints, made on first use."""
+        if self._checkpointer is None:
+            from expdb.track.checkpoint import Checkpointer
+            from expdb.track.protected import protected_steps
+
+            objective = self.objective
+            self._checkpointer = Checkpointer(
+                self.layout,
+                attempt=self.attempt,
+                keep=self.settings["keep"],
+                mode=objective.mode if objective else "min",
+                protected=lambda: protected_steps(self.store, self.id),
+            )
+        return self._checkpointer
+
+    def checkpoint(self, step: int, state: State) -> None:
+        """Save the full training state of a step; its tensors may change again when this returns.
+
+        Raises:
+            BadInput: the state holds what could not be loaded again.
+            Corrupt: it could not be written.
+        """
+        self._require_open()
+        checkpointer = self.checkpointer
+        if self.objective is not None and self.objective.metric in self.latest:
+            at, value = self.latest[self.objective.metric]
+            if at == step:
+                checkpointer.note_value(step, value)
+        checkpointer.save(step, state)
+        self._say_saved(wait=False)
+
+    def _say_saved(self, *, wait: bool) -> None:
+        if self._checkpointer is None:
+            return
+        saved = self._checkpointer.wait() if wait else self._checkpointer.poll()
+        for item in saved:
+            self.console.saved(item.checkpoint.step, item.checkpoint.bytes, item.removed, item.keep)
+            if item.note:
+                self.console.warning(item.note)
+        if saved:
+            self._save_status()
+
+    def restore(self, state: State) -> int:
+        """Load what this run starts from into `state` and return its step: a resume, a fork, or 0 for neither.
+
+        Raises:
+            Corrupt, NotFound, BadInput: the checkpoint is damaged, gone, or of another model.
+        """
+        from expdb.track.checkpoint import load_checkpoint
+
+        if self.resumed_from:
+            loaded = self.checkpointer.load(self.resumed_from, state)
+        elif self._fork is not None:
+            folder, step = self._fork
+            loaded = load_checkpoint(RunLayout(folder), step, state)
+        else:
+            return 0
+        for note in loaded.notes:
+            self.console.warning(note)
+        self.step = loaded.step
+        return loaded.step
+
+    # --------------------------------------------------------------------------------------- ends
+
+    def result(self) -> float:
+        """Return the objective for a sweeper; NaN when the run has none."""
+        if self.objective is None:
+            return float("nan")
+        series = self._recorder.update_book().get(self.objective.metric)
+        return series.read(self.objective)[0] if series is not None else float("nan")
+
+    def note(self, message: str) -> None:
+        """Add a line of text to the run."""
+        from expdb.track.marks import add_mark
+
+        add_mark(self.layout, "note", self._redactor.text(message))
+
+    def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
+        """Record what a rule found, and say it."""
+        from expdb.track.marks import add_event
+
+        add_event(self.layout, step, severity, rule, self._redactor.text(message))
+        self.console.warn(step, f"{rule}: {message}", runbook)
+
+    def finish(self) -> None:
+        """End the run well; a second call does nothing.
+
+        Raises:
+            Corrupt: points are still unwritten, or the last checkpoint could not be written.
+        """
+        if self._open:
+            self._end("finished", "")
+            taken = f"{_count(self._status.last_step)} steps"
+            if self.num_tokens is not None:
+                taken += f", {self.num_tokens:,} tokens"
+            self._close_console("finished", f"{taken} in {self._duration()}")
+
+    def fail(self, why: str) -> None:
+        """End the run as failed, with the reason."""
+        if self._open:
+            why = self._redactor.text(why)
+            self._end("failed", why)
+            self._close_console("failed", f"at step {_count(self._status.last_step)}: {why}")
+            self.console.labelled("look", f"expdb show {self.id[:4]}")
+
+    def preempt(self, why: str) -> None:
+        """End the attempt as preempted: it saved and stopped, and can be resumed."""
+        if self._open:
+            self._end("preempted", why)
+            self._close_console("preempted", why)
+            self.console.labelled("resume", f"expdb resume {self.id[:4]}")
+
+    def _interrupt(self) -> None:
+        step = _count(self._last_step())
+        found = attempt_checkpoint(self.layout)
+        last = "no checkpoint" if found is None else f"last checkpoint {found}"
+        why = f"at step {step}, {last}; {int(step or 0) - (found or 0)} steps would be repeated"
+        self._end("preempted", f"interrupted {why}")
+        self._close_console("interrupted", why)
+        self.console.labelled("resume", f"expdb resume {self.id[:4]}")
+
+    def _close_console(self, word: str, rest: str) -> None:
+        self.console.close_bar()
+        self.console.blank()
+        self.console.line(f"{word}  {self.name} {self.id}  {rest}")
+
+    def _end(self, state: str, why: str) -> None:
+        from expdb.track.used import used_now
+
+        self._queue.drain(wait=True)
+        self._heartbeat.stop()
+        self._pin = used_now(self._pin)
+        failure: Exception | None = None
+        try:
+            self._say_saved(wait=True)
+        except (Corrupt, BadInput) as error:
+            failure = error
+        self._status.last_step = self._last_step()
+        try:
+            self._recorder.close()
+            if self._recorder.book.unordered:
+                self._recorder.book = recount(self.layout, keys=self._recorder.book.unordered)
+            else:
+                self._recorder.book.save(self.layout.series_json)
+            attempt_files.write_pin(self.layout, self._pin)
+            self._status.state, self._status.reason = state, why
+            self._status.ended_at_ms = time.time_ns() // 1_000_000
+            self._save_status()
+        except OSError as error:
+            raise Corrupt(
+                f"{self.id} could not be finished: {reason(error)}; its points are in the journal",
+                hint=f"free some space, then: expdb show {self.id[:4]}",
+            ) from error
+        self._open = False
+        if failure is not None:
+            raise failure
+
+    def _save_status(self) -> None:
+        self._status.num_dropped = self._recorder.num_dropped
+        self._status.max_steps = self.console.max_steps or self._status.max_steps
+        write_status(self.layout, self._status)
+
+    def _last_step(self) -> int | None:
+        steps = [step for step, _ in self.latest.values()]
+        steps += [item.last_step for item in self._recorder.book.series.values()]
+        return max(steps, default=None)
+
+    def _duration(self) -> str:
+        from expdb import text
+
+        return text.duration(time.monotonic() - self._started_at)
+
+    def _say_trouble(self, message: str) -> None:
+        # The same trouble is said once until something else is said: not once a step.
+        if message != self._trouble:
+            self._trouble = message
+            self.console.warning(message)
+
+    def _require_open(self) -> None:
+        if self._forked:
+            raise BadInput(
+                f"run {self.id} belongs to the process that started it, and this is a fork of it",
+                hint="log from the parent process",
+            )
+        if not self._open:
+            raise BadInput(f"run {self.id} has ended", hint="log before finish()")
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._open or self._forked:
+            return
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self.finish()
+        elif isinstance(error, KeyboardInterrupt):
+            self._interrupt()
+        else:
+            first = str(error).split("\n")[0]
+            self.fail(f"{type(error).__name__}: {first}".rstrip(": "))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an expdb run cannot be pickled: it belongs to the process that started it")
+
+
+def _leave(run: Run | None) -> None:
+    if run is not None:
+        run._forked = True
+        run._recorder.abandon()
+
+
+def _with(attempt: Attempt, **changes: Any) -> Attempt:
+    from dataclasses import replace
+
+    return replace(attempt, **changes)
+
+
+def _count(step: int | None) -> str:
+    return "0" if step is None else f"{step:,}"
+
+
+def attempt_checkpoint(layout: RunLayout) -> int | None:
+    """Return the newest complete checkpoint of a run."""
+    from expdb.store.checkpoints import read_manifests
+
+    return max((item.step for item in read_manifests(layout) if item.complete), default=None)

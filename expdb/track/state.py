@@ -1,0 +1,327 @@
+"""Everything a run needs to go on exactly as if it had not stopped.
+
+Invariant: what `collect` returns is plain containers and tensors, readable by
+`torch.load(weights_only=True)`; anything else is refused before a byte is written.
+
+Files of a checkpoint and the parts in them:
+
+    model.pt   the model's state_dict itself, or {name: state_dict} of several
+    optim.pt   likewise, with the per-parameter `step`
+    ema.pt     likewise
+    state.pt   {"sched", "scaler", "ranks": [{"rng", "loader"} per rank], "loop", "extra"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from expdb.errors import BadInput
+from expdb.track import rng
+from expdb.track.plain import digest_of, plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OWN_FILE = ("model", "optim", "ema")
+"""Parts that have a file of their own; all others share state.pt."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LoopState:
+    """Where the loop is; saved with every checkpoint."""
+
+    step: int = 0
+    """Updates done."""
+    tokens: int = 0
+    """Tokens seen by all ranks, without those still on the device."""
+    epoch: int = 0
+    """Times the loader was begun again."""
+    num_skipped: int = 0
+    """Updates that the gradient scaler skipped."""
+    nominal: float | Tensor = 0.0
+    """The constant that each micro-batch's loss is divided by; 0 until the first one was seen."""
+    evaluated_step: int = -1
+    best_value: float | None = None
+    best_step: int | None = None
+    nonfinite_since: int | None = None
+    """The first of the non-finite losses that training is in; None while it is finite."""
+    device_tokens: Tensor | None = None
+    """Tokens counted on the device since the last save; never saved as such."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the values to save; waits for the device if tokens are counted there."""
+        if self.device_tokens is not None:
+            self.tokens += int(self.device_tokens.item())
+            self.device_tokens = None
+        self.nominal = float(self.nominal)
+        saved = [one.name for one in fields(self) if one.name != "device_tokens"]
+        return {name: getattr(self, name) for name in saved}
+
+    def from_plain(self, saved: Mapping[str, Any]) -> None:
+        """Take the saved values; names this version does not know are left out."""
+        self.device_tokens = None
+        for name in {one.name for one in fields(self)} & set(saved):
+            setattr(self, name, saved[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a state: the values, and the names of its members if there are several."""
+
+    tree: Any
+    names: tuple[str, ...] = ()
+
+
+class State:
+    """What a checkpoint holds: `run.checkpoint(k, state)` and `run.restore(state)` take it.
+
+    `model`, `optim`, `sched` and `ema` may each be one object, a list or a dict of them. `extra`
+    holds objects with a state_dict, generators (torch, numpy, python) and plain data; plain data
+    is read back from `state.extra[name]`. `loader` is any iterable; its position is saved if it
+    has a state_dict.
+
+    Raises:
+        BadInput: something that must be saved has no state_dict, or is None.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        optim: Any = None,
+        sched: Any = None,
+        scaler: Any = None,
+        loader: Any = None,
+        ema: Any = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.models = _members("model", model)
+        self.optims = _members("optim", optim)
+        self.scheds = _members("sched", sched)
+        self.emas = _members("ema", ema)
+        if not self.models:
+            raise BadInput("State has no model")
+        self.scaler = scaler
+        self.loader = loader
+        self.extra: dict[str, Any] = dict(extra or {})
+        self.loop = LoopState()
+        self.was_restored = False
+
+    def collect(self, step: int | None = None) -> dict[str, Part]:
+        """Return all parts; tensors share the memory of the live ones. All ranks call it together.
+
+        Raises:
+            BadInput: a value could not be loaded again; the message names its path and type.
+        """
+        if step is not None:
+            self.loop.step = step
+        groups = self._groups()
+        parts = {name: _collect_group(group) for name, group in groups.items() if group}
+        if self.scaler is not None:
+            parts["scaler"] = Part(tree=self.scaler.state_dict())
+        mine = {"rng": rng.capture(), "loader": _state_of(self.loader)}
+        parts["ranks"] = Part(tree=_gather(plain(mine, "loader")))
+        parts["loop"] = Part(tree=self.loop.to_plain())
+        parts["extra"] = Part(
+            tree={name: _saved_extra(value) for name, value in self.extra.items()}
+        )
+        return {
+            name: Part(tree=plain(part.tree, name), names=part.names)
+            for name, part in parts.items()
+        }
+
+    def load(self, parts: Mapping[str, Part], *, fork: bool = False) -> tuple[str, ...]:
+        """Take all parts over and return, in plain words, what is not exactly as it was.
+
+        With `fork` the hyper-parameters of the optimizers stay those of the current config, and
+        parts that this state has no use for are named, not refused. The generators come last.
+
+        Raises:
+            BadInput: a part is missing, has no place here, or does not fit.
+        """
+        groups = self._groups()
+        present = {name for name, group in groups.items() if group}
+        present |= {"scaler"} if self.scaler is not None else set()
+        notes = _compare_parts(present, set(parts) - {"ranks", "loop", "extra"}, fork=fork)
+        with _own_hyperparameters(self, keep=fork):
+            for name, group in groups.items():
+                if group:
+                    _load_group(name, group, parts[name])
+            if self.scaler is not None:
+                self.scaler.load_state_dict(parts["scaler"].tree)
+        self.was_restored = True
+        self.loop.from_plain(parts["loop"].tree)
+        notes += _load_extra(self.extra, parts["extra"].tree, fork=fork)
+        notes += _load_rank(self.loader, parts["ranks"].tree)
+        return tuple(notes)
+
+    def _groups(self) -> dict[str, dict[str, Any]]:
+        return {
+            "model": self.models,
+            "optim": self.optims,
+            "ema": self.emas,
+            "sched": self.scheds,
+        }
+
+    def digest(self) -> str:
+        """Return the SHA-256 over every tensor and value of the state, by path."""
+        return digest_of({name: part.tree for name, part in self.collect().items()})
+
+
+def unwrap(module: Any) -> Any:
+    """Return the module inside torch.compile's and DistributedDataParallel's wrappers."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    while True:
+        if isinstance(module, DistributedDataParallel):
+            module = module.module
+        elif hasattr(module, "_orig_mod"):
+            module = module._orig_mod
+        else:
+            return module
+
+
+def _members(name: str, value: Any) -> dict[str, Any]:
+    """Return the members by name; a single one has the empty name."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        found = {str(key): one for key, one in value.items()}
+    elif isinstance(value, Sequence):
+        found = {str(index): one for index, one in enumerate(value)}
+    else:
+        found = {"": value}
+    for key, one in found.items():
+        if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+            where = f"{name}[{key}]" if key else name
+            raise BadInput(
+                f"State: `{where}` is a {type(one).__name__} without state_dict and load_state_dict"
+            )
+    return found
+
+
+def _collect_group(group: Mapping[str, Any]) -> Part:
+    trees = {name: unwrap(one).state_dict() for name, one in group.items()}
+    return Part(tree=trees[""]) if "" in trees else Part(tree=trees, names=tuple(trees))
+
+
+def _state_of(thing: Any) -> Any:
+    return thing.state_dict() if hasattr(thing, "state_dict") else None
+
+
+def _saved_extra(value: Any) -> dict[str, Any]:
+    if hasattr(value, "state_dict"):
+        return {"object": value.state_dict()}
+    generator = rng.capture_generator(value)
+    return {"plain": value} if generator is None else {"generator": generator}
+
+
+def _gather(mine: Any) -> list[Any]:
+    """Return what every rank holds, in the order of ranks; just mine without a process group."""
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()):
+        return [mine]
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, mine)
+    return everyone
+
+
+def _compare_parts(here: set[str], there: set[str], *, fork: bool) -> list[str]:
+    missing, unused = sorted(here - there), sorted(there - here)
+    if missing:
+        raise BadInput(f"the checkpoint has no {missing[0]}; it has {', '.join(sorted(there))}")
+    if unused and not fork:
+        raise BadInput(f"the checkpoint has a {unused[0]}, and the State given has none")
+    return [f"the checkpoint's {name} is not used" for name in unused]
+
+
+def _load_group(name: str, group: Mapping[str, Any], part: Part) -> None:
+    names = part.names or ("",)
+    if set(names) != set(group):
+        there, here = (
+            ", ".join(one) or "a single one" for one in (part.names, filter(None, group))
+        )
+        raise BadInput(f"the checkpoint's {name} does not fit: saved {there}, given {here}")
+    for key, one in group.items():
+        load_into(one, part.tree[key] if part.names else part.tree, f"{name}.{key}".rstrip("."))
+
+
+def load_into(target: Any, tree: Any, name: str) -> None:
+    """Load one state_dict into its object, strictly.
+
+    Raises:
+        BadInput: names or shapes differ.
+    """
+    try:
+        unwrap(target).load_state_dict(tree)
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise BadInput(
+            f"the checkpoint's {name} does not fit: {lines[0].rstrip(':. ')}",
+            details=tuple(line.strip() for line in lines[1:6]),
+        ) from error
+
+
+def _load_extra(extra: dict[str, Any], saved: Mapping[str, Any], *, fork: bool) -> list[str]:
+    here, there = ({f"extra.{one}" for one in names} for names in (extra, saved))
+    notes = _compare_parts(here, there, fork=fork)
+    for name, value in extra.items():
+        kind, tree = next(iter(saved[name].items()))
+        if kind == "object":
+            load_into(value, tree, f"extra.{name}")
+        elif kind == "generator":
+            rng.restore_generator(value, tree)
+        else:
+            extra[name] = tree
+    return notes
+
+
+def _load_rank(loader: Any, ranks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Restore the position of the loader and the generators of this rank."""
+    import torch.distributed as dist
+
+    grouped = dist.is_available() and dist.is_initialized()
+    rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
+    if world != len(ranks):
+        return [
+            f"saved by {len(ranks)} ranks, loaded by {world}: data order and random numbers differ"
+        ]
+    mine = ranks[rank]
+    notes = []
+    if mine["loader"] is not None and hasattr(loader, "load_state_dict"):
+        load_into(loader, mine["loader"], "loader")
+    elif loader is not None:
+        notes.append("the loader has no state_dict: its data starts from the beginning")
+    return [*notes, *rng.restore(mine["rng"])]
+
+
+@contextmanager
+def _own_hyperparameters(state: State, *, keep: bool) -> Iterator[None]:
+    """With `keep`, undo what loading does to the optimizers' hyper-parameters.
+
+    A load brings back the saved lr, betas and weight decay in silence; a fork is made to change
+    them. A lr under a schedule keeps its place: saved lr times (own initial lr / saved initial lr).
+    """
+    optims = [one for one in state.optims.values() if hasattr(one, "param_groups")]
+    own = [
+        [{k: v for k, v in group.items() if k != "params"} for group in one.param_groups]
+        for one in optims
+    ]
+    scheds = [one for one in state.scheds.values() if hasattr(one, "base_lrs")]
+    base_lrs = [(one, list(one.base_lrs)) for one in scheds]
+    yield
+    if not keep:
+        return
+    for optim, groups in zip(optims, own, strict=True):
+        for group, mine in zip(optim.param_groups, groups, strict=True):
+            saved_lr, saved_initial = group.get("lr"), group.get("initial_lr")
+            group.update(mine)
+            if saved_initial and "initial_lr" in mine:
+                same = mine["initial_lr"] == saved_initial
+                group["lr"] = saved_lr if same else saved_lr * (mine["initial_lr"] / saved_initial)
+    for sched, lrs in base_lrs:
+        sched.base_lrs = lrs

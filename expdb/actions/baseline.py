@@ -37,8 +37,8 @@ def set_baseline(
     """Move the ref `baseline` to a run, and write one op.
 
     Raises:
-        Refused: the run is not finished, its objective is not finite, or an op of this work tree was
-            cut off.
+        Refused: the run is not finished, its objective is not finite, or an op of this work tree
+            was cut off.
         Conflict: somebody else moved the ref meanwhile.
     """
     store = reader.store
@@ -101,8 +101,10 @@ def decode_at(data: Any) -> RunAt | None:
     return None if not isinstance(run, str) else RunAt(run=run, step=data.get("step"))
 
 
-def undo_ref(store: Store, op: Op, worktree: WorkTree | None) -> tuple[Op, RunAt | None, RunAt | None]:
-    """Move a ref back to where it was before `op`; return the undo's op, and the ref before and after.
+def undo_ref(
+    store: Store, op: Op, worktree: WorkTree | None
+) -> tuple[Op, RunAt | None, RunAt | None]:
+    """Move a ref back to where it was before `op`; return the undo's op, the ref before and after.
 
     Raises:
         Conflict: the ref has been moved since.
@@ -148,7 +150,9 @@ def _fault(run: Run) -> str:
         return ""
     if run.state is RunState.RUNNING:
         return "it is running"
-    return f"it {_PAST.get(run.state, f'is {run.state}')}" + (f" ({run.reason})" if run.reason else "")
+    return f"it {_PAST.get(run.state, f'is {run.state}')}" + (
+        f" ({run.reason})" if run.reason else ""
+    )
 
 
 _PAST = {

@@ -65,7 +65,9 @@ def op_rows(store: Store, worktree: WorkTree | None, *, all_trees: bool = False)
             continue
         state = history.state[op.id]
         if state == "unfinished" and not other and (mark is None or mark.op != op.id):
-            state = "aborted"  # its mark was removed by hand: it can be neither continued nor undone
+            state = (
+                "aborted"  # its mark was removed by hand: it can be neither continued nor undone
+            )
         undo = history.undone_by(op)
         rows.append(
             OpRow(

@@ -35,7 +35,10 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
         note += f" (checkpoint {broken[-1]} is not complete)"
     question = ""
     if run.state is RunState.LOST:
-        question = f"{named(store, run)} ran on another host and gave no sign for 10 minutes; resume it here?"
+        question = (
+            f"{named(store, run)} ran on another host and gave no sign for 10 minutes;"
+            " resume it here?"
+        )
     return ResumePlan(
         argv=(*words, f"expdb.resume={run.id}"),
         cwd=_cwd(run),

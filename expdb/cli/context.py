@@ -6,15 +6,15 @@ work tree was cut off, and goes on.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expdb.cli.output import Output
-from expdb.errors import Refused
 
 if TYPE_CHECKING:
     from expdb.git.worktree import WorkTree
@@ -22,3 +22,101 @@ if TYPE_CHECKING:
     from expdb.model import RunAt
     from expdb.store.resolve import Resolved
     from expdb.store.store import Store
+
+
+@dataclass
+class Context:
+    """The surroundings of one call of the command line."""
+
+    out: Output
+    env: Mapping[str, str]
+    directory: Path
+    explicit_store: str | None = None
+
+    def open_store(self) -> Store:
+        """Open the store: by name, by EXPDB_STORE, else found upward.
+
+        Raises:
+            NotFound: there is none.
+        """
+        from expdb.store.locate import find_store
+        from expdb.store.store import open_store
+
+        explicit = self.explicit_store or self.env.get("EXPDB_STORE") or None
+        return open_store(find_store(start=self.directory, explicit=explicit))
+
+    @cached_property
+    def worktree(self) -> WorkTree | None:
+        """The git work tree of the current folder; None outside of one."""
+        from expdb.git.worktree import WorkTree, find_worktree
+
+        found = find_worktree(self.directory)
+        return found if isinstance(found, WorkTree) else None
+
+    def head(self) -> RunAt | None:
+        """Return where this work tree came from; None while it follows the baseline."""
+        from expdb.store.head import read_head
+
+        if self.worktree is None:
+            return None
+        head = read_head(self.worktree.git_dir)
+        return None if head is None else head.at
+
+    @contextmanager
+    def reader(self, *, warn_unfinished: bool = True) -> Iterator[Reader]:
+        """Open a reader of the store, and say first what is unfinished or damaged."""
+        from expdb.index.reader import open_reader
+
+        store = self.open_store()
+        if warn_unfinished:
+            self._warn_unfinished(store)
+        with open_reader(store) as reader:
+            for warning in reader.warnings:
+                self.out.warning(warning)
+            self.out.set_id_cells(reader.id_length)
+            yield reader
+
+    def resolve(self, reader: Reader, word: str) -> Resolved:
+        """Return the run that a word names, and say what the word became.
+
+        Raises:
+            NotFound, Ambiguous, BadInput: nothing, several things, no RUN.
+        """
+        from expdb.query.lookup import lookup
+
+        found = lookup(reader, word, head=self.head())
+        self._say(found)
+        return found
+
+    def resolve_many(self, reader: Reader, words: Sequence[str]) -> list[Resolved]:
+        """Return the runs that words name, with the seed they share where they have one."""
+        from expdb.query.lookup import lookup_many
+
+        found = lookup_many(reader, list(words), head=self.head())
+        for resolved in found:
+            self._say(resolved)
+        return found
+
+    def _say(self, resolved: Resolved) -> None:
+        if not resolved.is_literal:
+            self.out.resolution(resolved.said)
+
+    def _warn_unfinished(self, store: Store) -> None:
+        from expdb.actions.unfinished import unfinished
+        from expdb.text import ago
+
+        if self.worktree is None:
+            return
+        found = unfinished(self.worktree.git_dir, store.layout)
+        if found is None:
+            return
+        since = ago(found.op.created_at_ms, self.out.style.now_ms)
+        self.out.warning(f"{found.line}, {since} (op {found.op.id})")
+        if not found.is_alive:
+            self.out.hint(
+                "finish it: expdb rollback --continue       take it back: expdb rollback --abort"
+            )
+
+    def shown(self, path: Path) -> str:
+        """Return a path as people are told of it: relative to the current folder."""
+        return os.path.relpath(path, self.directory)

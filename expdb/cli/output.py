@@ -1,8 +1,8 @@
 """The only writer of stdout, and of talk on stderr.
 
 Invariant: data goes to stdout; talk, known by its form (`error:`, `warning:`, `hint:`, `label:
-command`, `word = id`), goes to stderr. Each stream has its own style. A character that a stream cannot
-encode is written as an escape, never an error.
+command`, `word = id`), goes to stderr. Each stream has its own style. A character that a stream
+cannot encode is written as an escape, never an error.
 """
 
 from __future__ import annotations
@@ -155,5 +155,3 @@ def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
         terminal=terminal,
         now_ms=now_ms,
     )
-
-

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from expdb.git.command import nul_joined
-from expdb.git.worktree import WorkTree
+
+if TYPE_CHECKING:
+    from expdb.git.worktree import WorkTree
 
 CONVERTING: Final = ("filter", "text", "eol", "ident", "working-tree-encoding", "crlf")
 ATTRIBUTE_FILE: Final = ".gitattributes"

@@ -6,18 +6,35 @@ Invariant: points of the lowest rank stand for the run.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expdb.index.reader import Reader
 from expdb.model import Objective
 from expdb.store.points import read_series
 
-Curve = tuple[list[int], list[float]]
-"""Steps that grow, and the value at each."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-NO_CURVE: Curve = ([], [])
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points of one key, sorted by step; one value a step."""
+
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def num_upto(self, step: int) -> int:
+        """Return how many points stand at or before `step`."""
+        return int(self.steps.searchsorted(step, side="right"))
+
+    def last_upto(self, step: int) -> tuple[float, int] | None:
+        """Return (value, step) of the last point at or before `step`."""
+        at = self.num_upto(step) - 1
+        return None if at < 0 else (float(self.values[at]), int(self.steps[at]))
 
 
 class Points:
@@ -36,24 +53,23 @@ class Points:
 
     def read(self, keys: Iterable[str]) -> None:
         """Read several keys at once."""
-        wanted = [key for key in keys if key not in self._curves]
+        wanted = sorted({key for key in keys if key not in self._curves})
         if not wanted:
             return
+        import numpy as np
+
         folder = self._run_dir or self._reader.run_dir(self._run)
         table = read_series(folder, wanted, problems=[])
-        found: dict[str, Curve] = {key: ([], []) for key in wanted}
-        columns = (table[name].to_pylist() for name in ("key", "step", "value"))
-        for key, step, value in zip(*columns, strict=True):
-            steps, values = found[key]
-            if not steps or steps[-1] != step:  # sorted by (step, rank): the lowest rank is first
-                steps.append(step)
-                values.append(value)
-        self._curves.update(found)
-
-
-def upto(curve: Curve, step: int) -> Sequence[float]:
-    """Return the values of a curve up to and with `step`."""
-    return curve[1][: bisect_right(curve[0], step)]
+        encoded = table["key"].combine_chunks().dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        steps, values = table["step"].to_numpy(), table["value"].to_numpy()
+        for key in wanted:
+            mask = codes == names.index(key) if key in names else np.zeros(len(steps), bool)
+            at, found = steps[mask], values[mask]
+            first = np.ones(len(at), bool)  # sorted by (step, rank): the lowest rank is first
+            first[1:] = at[1:] != at[:-1]
+            self._curves[key] = Curve(at[first], found[first])
 
 
 def read_at(curve: Curve, step: int, objective: Objective) -> float | None:
@@ -61,10 +77,10 @@ def read_at(curve: Curve, step: int, objective: Objective) -> float | None:
 
     A `last` value needs a point at that very step; without one there is nothing to compare with.
     """
-    at = bisect_right(curve[0], step)
-    if at == 0 or (objective.reading == "last" and curve[0][at - 1] != step):
+    num = curve.num_upto(step)
+    if num == 0 or (objective.reading == "last" and curve.steps[num - 1] != step):
         return None
-    values = curve[1][:at]
+    values = [float(value) for value in curve.values[:num]]
     if objective.reading == "last":
         return values[-1]
     if objective.reading == "mean_last_3":

@@ -107,6 +107,7 @@ class Listing:
     num_all: int
     baseline: RunRow | None
     metric: str | None
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +125,8 @@ class Ranking:
     """Runs with another objective."""
     baseline: RunRow | None
     extra_metrics: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What makes the ranking doubtful: a direction that does not fit the metric's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,9 @@ class MetricDiff:
     """The 95 % half-width of each delta, where it is known."""
     n: int | None = None
     """Items of an evaluation."""
+    noise_how: str = ""
+    """Where the half-width of an evaluation comes from: `paired items`, or `n items, correlation
+    0.5 assumed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,5 +233,4 @@ def listing(
         baseline=baseline,
         metric=objective.metric if objective is not None else None,
         noise=noise,
-        id_length=reader.id_length,
     )

@@ -1,7 +1,7 @@
 """Which run and step a rollback goes to, and why.
 
-Invariant: without a word the ref `baseline` stands until a comparable run is better beyond the noise
-band; a run without a sound checkpoint or without pinned code is never chosen.
+Invariant: without a word the ref `baseline` stands until a comparable run is better beyond the
+noise band; a run without a sound checkpoint or without pinned code is never chosen.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from expdb import text
 from expdb.errors import NotFound
 from expdb.index.reader import Reader
-from expdb.model import Ref, Run, RunAt, RunState
+from expdb.model import Ref, Run, RunAt
 from expdb.query.lookup import lookup
 from expdb.query.noise import classify, noise_of
+from expdb.query.points import Points
 from expdb.query.results import Noise, Outcome, RunRow
 from expdb.query.runs import run_rows
-from expdb.store.points import read_series
 from expdb.store.refs import read_ref
 
 BASELINE = "baseline"
+FINISHED = "r.state = 'finished'"
 NUM_NAMED = 3
 """How many runners-up a line names."""
 
@@ -60,7 +60,7 @@ def choose_target(reader: Reader, word: str | None, *, head: RunAt | None) -> Ta
     return _best(reader) if ref is None else _from_ref(reader, ref)
 
 
-def best_retained(store_root: Path, run: Run) -> tuple[int, float | None, str]:
+def best_retained(reader: Reader, run: Run) -> tuple[int, float | None, str]:
     """Return (step, objective there, a line about it) of the best checkpoint that is still there.
 
     Raises:
@@ -69,14 +69,14 @@ def best_retained(store_root: Path, run: Run) -> tuple[int, float | None, str]:
     steps = [item.step for item in run.checkpoints if item.complete]
     if not steps:
         raise NotFound(
-            f"{run.name} ({text.short_id(run.id)}) has no complete checkpoint",
+            f"{_name(reader, run)} has no complete checkpoint",
             details=tuple(f"{item.step}  {item.problem}" for item in run.checkpoints),
-            hint=f"expdb show {text.short_id(run.id)}",
+            hint=f"expdb show {_short(reader, run.id)}",
         )
     if run.objective is None:
         return steps[-1], None, "it declares no objective; this is its last checkpoint"
     metric = run.objective.metric
-    values = values_at(store_root / run.path, metric, steps)
+    values = values_of(reader, run, metric)
     chosen: int | None = None
     for step in steps:
         value = values.get(step, math.nan)
@@ -95,16 +95,10 @@ def best_retained(store_root: Path, run: Run) -> tuple[int, float | None, str]:
     return chosen, values[chosen], line
 
 
-def values_at(run_dir: Path, metric: str, steps: Sequence[int]) -> dict[int, float]:
-    """Return the metric at those of `steps` where it has a point; the lowest rank decides."""
-    wanted = frozenset(steps)
-    table = read_series(run_dir, [metric], problems=[])
-    found: dict[int, tuple[int, float]] = {}
-    columns = (table.column(name).to_pylist() for name in ("step", "rank", "value"))
-    for step, rank, value in zip(*columns, strict=True):
-        if step in wanted and (step not in found or rank < found[step][0]):
-            found[step] = (rank, value)
-    return {step: value for step, (_, value) in found.items()}
+def values_of(reader: Reader, run: Run, metric: str) -> dict[int, float]:
+    """Return step -> value of a metric of a run."""
+    points = Points(reader, run.id, run_dir=reader.store.root / run.path)
+    return dict(zip(*points.of(metric), strict=True))
 
 
 def _target(
@@ -117,11 +111,11 @@ def _target(
     said: str = "",
 ) -> Target:
     if step is None:
-        step, value, line = best_retained(reader.store.root, run)
+        step, value, line = best_retained(reader, run)
         why = (*why, line) if line else why
     else:
-        metric = run.objective.metric if run.objective is not None else ""
-        value = values_at(reader.store.root / run.path, metric, [step]).get(step)
+        objective = run.objective
+        value = None if objective is None else values_of(reader, run, objective.metric).get(step)
     return Target(run=run, step=step, value=value, source=source, why=why, said=said)
 
 
@@ -149,13 +143,13 @@ def _from_ref(reader: Reader, ref: Ref) -> Target:
         run = reader.run(row.id)
         fault = _fault(base, run)
         if fault:
-            lines.append(f"{_say(row, _decimals(rivals, base))} is better, but {fault}")
+            lines.append(f"{_say(reader, row, _decimals(rivals, base))} is better, but {fault}")
             continue
-        line = _ahead_of_ref(base, value[0], abs(delta), noise, _decimals(rivals, base))
+        line = _ahead_of_ref(reader, base, value[0], abs(delta), noise, _decimals(rivals, base))
         why = (line, *lines)
         return _target(reader, run, None, source="", why=why)
     if beaten:
-        lines.append(_not_better(beaten, noise, _decimals(rivals, base)))
+        lines.append(_not_better(reader, beaten, noise, _decimals(rivals, base)))
     return _target(reader, base, ref.step, source="ref baseline", why=tuple(lines))
 
 
@@ -165,9 +159,8 @@ def _ahead(reader: Reader, base: Run, value: float) -> list[RunRow]:
     assert objective is not None
     rows = [
         row
-        for row in run_rows(reader)
-        if row.state is RunState.FINISHED
-        and row.objective == objective
+        for row in run_rows(reader, where=FINISHED)
+        if row.objective == objective
         and row.value is not None
         and row.id != base.id
         and objective.better(row.value, value)
@@ -182,12 +175,10 @@ def _best(reader: Reader) -> Target:
     The measure, which sets objective, data and evals, is the newest finished run of the experiment
     `baseline`, else the newest finished run.
     """
-    done = [row for row in run_rows(reader) if row.state is RunState.FINISHED]
+    done = run_rows(reader, where=FINISHED)
     if not done:
         raise NotFound("no run has finished yet: there is nothing to go back to", hint="expdb ls")
-    newest = max(
-        done, key=lambda row: (row.experiment == BASELINE, row.created_at_ms, row.id)
-    )
+    newest = max(done, key=lambda row: (row.experiment == BASELINE, row.created_at_ms, row.id))
     measure = reader.run(newest.id)
     if measure.objective is None:
         return _target(reader, measure, None, source="newest finished run, no baseline is set")
@@ -203,11 +194,11 @@ def _best(reader: Reader) -> Target:
         fault = _fault(measure, run)
         if fault:
             if len(lines) < NUM_NAMED:
-                lines.append(f"{_say(row, decimals)} is left out: {fault}")
+                lines.append(f"{_say(reader, row, decimals)} is left out: {fault}")
             continue
         after = rows[place + 1 : place + 1 + NUM_NAMED]
         if after:
-            lines.insert(0, f"then {_listed([_say(other, decimals) for other in after])}")
+            lines.insert(0, f"then {_listed([_say(reader, other, decimals) for other in after])}")
         source = f"best of {_count(len(rows), 'finished run')}, no baseline is set"
         return _target(reader, run, None, source=source, why=tuple(lines))
     raise NotFound(
@@ -244,16 +235,16 @@ def _evals(run: Run) -> dict[str, tuple[object, ...]]:
 
 
 def _ahead_of_ref(
-    base: Run, value: float, lead: float, noise: Noise | None, decimals: int
+    reader: Reader, base: Run, value: float, lead: float, noise: Noise | None, decimals: int
 ) -> str:
     shown = text.metric(value, decimals)
     band = text.band(noise.band, decimals) if noise is not None else ""
-    who = f"{text.short_id(base.id)} {base.name} (ref baseline, {shown})"
+    who = f"{_name(reader, base)} (ref baseline, {shown})"
     return f"better than {who} by {text.metric(lead, decimals)}, beyond noise {band}"
 
 
-def _not_better(rows: Sequence[RunRow], noise: Noise | None, decimals: int) -> str:
-    named = [_say(row, decimals) for row in rows[:NUM_NAMED]]
+def _not_better(reader: Reader, rows: Sequence[RunRow], noise: Noise | None, decimals: int) -> str:
+    named = [_say(reader, row, decimals) for row in rows[:NUM_NAMED]]
     if len(rows) > NUM_NAMED:
         named.append(f"{len(rows) - NUM_NAMED} more")
     verb = "is" if len(rows) == 1 else "are"
@@ -262,8 +253,16 @@ def _not_better(rows: Sequence[RunRow], noise: Noise | None, decimals: int) -> s
     return f"{_listed(named)} {verb} not better beyond noise {text.band(noise.band, decimals)}"
 
 
-def _say(row: RunRow, decimals: int) -> str:
-    return f"{text.short_id(row.id)} {row.name} {text.metric(row.value, decimals)}"
+def _say(reader: Reader, row: RunRow, decimals: int) -> str:
+    return f"{_short(reader, row.id)} {text.plain(row.name)} {text.metric(row.value, decimals)}"
+
+
+def _name(reader: Reader, run: Run) -> str:
+    return f"{_short(reader, run.id)} {text.plain(run.name)}"
+
+
+def _short(reader: Reader, run: str) -> str:
+    return text.short_id(run, reader.id_length)
 
 
 def _decimals(rows: Sequence[RunRow], base: Run) -> int:

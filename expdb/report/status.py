@@ -152,6 +152,15 @@ def seeds(values: Sequence[int | None]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
+def need_a_run(status: StoreStatus) -> list[str]:
+    """Return the experiments whose newest run did not come to its end: `exp06_moe:s1`."""
+    return [
+        plain(row.name) + ("" if row.seed is None else f":s{row.seed}")
+        for row in status.rows
+        if row.state.value in ("failed", "crashed", "lost", "preempted")
+    ]
+
+
 def next_commands(status: StoreStatus, style: Style) -> list[tuple[str, str]]:
     """Return the command that takes up the newest run that was cut off."""
     cut_off = [row for row in status.rows if row.state.value in ("crashed", "preempted")]

@@ -3,9 +3,9 @@
 Invariant: an op file is created whole and never changed. File names sort by time and grow: a clock
 that was set back does not put an op before one that exists. A change of a work tree is two ops,
 begin and end or abort; from before the first to after the second `<git dir>/expdb/UNFINISHED`
-names it:
+names it, and whoever writes holds `<git dir>/expdb/lock`:
 
-    {"op": id, "store": store root, "kind", "what", "host", "boot", "pid", "start"}
+    {"format": 1, "op": id, "store": absolute root, "kind", "what", "created_at_ms"}
 """
 
 from __future__ import annotations
@@ -32,25 +32,13 @@ PHASES = ("whole", "begin", "end", "abort")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The op of a work tree that has begun and not ended, and the process that began it."""
+    """The op of a work tree that has begun and not ended."""
 
     op: str
     store: str
     kind: str
     what: str
-    owner: dict[str, Any]
-    created_at_ms: int = 0
-
-    @property
-    def is_dead(self) -> bool:
-        """Tell whether that process surely is gone."""
-        return owner.is_dead(self.owner)
-
-    @property
-    def is_alive(self) -> bool:
-        """Tell whether that process surely lives: it is of this host, and not this one."""
-        is_other = self.owner.get("pid") != os.getpid()
-        return is_other and owner.same_host(self.owner) and not self.is_dead
+    created_at_ms: int
 
 
 def now_ms() -> int:
@@ -115,12 +103,8 @@ def mark_unfinished(git_dir: Path, marker: Marker) -> None:
     """
     path = marker_path(git_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.create_bytes(path, files.encode_json(_encode_marker(marker)))
-
-
-def take_over(git_dir: Path, marker: Marker) -> None:
-    """Replace the mark of a cut-off op by one that names this process."""
-    files.write_json(marker_path(git_dir), _encode_marker(marker))
+    body = {name: getattr(marker, name) for name in Marker.__dataclass_fields__}
+    files.create_bytes(path, files.encode_json({"format": FORMAT, **body}))
 
 
 def clear_unfinished(git_dir: Path, op: str) -> None:
@@ -136,6 +120,19 @@ def clear_unfinished(git_dir: Path, op: str) -> None:
 def marker_path(git_dir: Path) -> Path:
     """Return the file of the mark."""
     return git_dir / "expdb" / MARKER
+
+
+def lock_path(git_dir: Path) -> Path:
+    """Return the lock that is held by whoever changes this work tree."""
+    return git_dir / "expdb" / "lock"
+
+
+def is_held(git_dir: Path) -> bool:
+    """Tell whether a process that may be alive is changing this work tree now."""
+    try:
+        return not owner.is_dead(files.read_json(lock_path(git_dir)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def read_marker(git_dir: Path) -> Marker | None:
@@ -157,16 +154,16 @@ def read_marker(git_dir: Path) -> Marker | None:
         store=store,
         kind=str(data.get("kind", "")),
         what=str(data.get("what", "")),
-        owner=data,
         created_at_ms=int(data.get("created_at_ms", 0)),
     )
 
 
-def find_unfinished(git_dir: Path, layout: StoreLayout) -> Op | None:
+def find_unfinished(git_dir: Path, layout: StoreLayout, *, holding: bool = False) -> Op | None:
     """Return the begin-op that was cut off, or is under way, in this work tree.
 
     None costs one failed `open`. A mark whose op never began (nothing was written), or has ended,
     is removed. An op under way whose begin is not yet written has empty `before` and `after`.
+    `holding` says that the caller has the lock.
 
     Raises:
         Corrupt: the mark, or the op it names, is damaged.
@@ -176,7 +173,7 @@ def find_unfinished(git_dir: Path, layout: StoreLayout) -> Op | None:
         return None
     where = StoreLayout(Path(marker.store)) if marker.store else layout
     begin, ended = find_phases(where, marker.op)
-    if ended or (begin is None and (marker.is_dead or marker.owner.get("pid") == os.getpid())):
+    if ended or (begin is None and (holding or not is_held(git_dir))):
         clear_unfinished(git_dir, marker.op)
         return None
     if begin is not None:
@@ -187,7 +184,6 @@ def find_unfinished(git_dir: Path, layout: StoreLayout) -> Op | None:
         phase="begin",
         created_at_ms=marker.created_at_ms,
         what=marker.what,
-        host=str(marker.owner.get("host", "")),
         work_tree=str(git_dir),
     )
 
@@ -245,18 +241,6 @@ def _remove_marker(path: Path, op: str) -> None:
         os.link(aside, path)
     aside.unlink()
     files.fsync_dir(path.parent)
-
-
-def _encode_marker(marker: Marker) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        **owner.describe(),
-        "op": marker.op,
-        "store": marker.store,
-        "kind": marker.kind,
-        "what": marker.what,
-        "created_at_ms": marker.created_at_ms,
-    }
 
 
 def _encode(op: Op) -> dict[str, Any]:

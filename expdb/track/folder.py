@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from expdb.store.ids import is_id, new_id
 from expdb.store.layout import StoreLayout
@@ -34,18 +33,14 @@ def experiment_of(overrides: Sequence[str], key: str = "exp") -> str:
     return ADHOC
 
 
-def store_of(root: Any) -> Path:
-    """Return the store that a composed Hydra config names."""
-    section = root.get("expdb") if isinstance(root, Mapping) or hasattr(root, "get") else None
-    given = section.get("store") if section is not None else None
+def store_of(given: str | None) -> Path:
+    """Return the store of a new run; `given` is the config's `expdb.store`."""
     return store_for_script(entry_script(), os.environ.get("EXPDB_STORE") or given)
 
 
-def new_run_dir(root: Any) -> Path:
-    """Return the folder of a new run for a composed Hydra config; nothing is made."""
-    overrides = [str(item) for item in root["hydra"]["overrides"]["task"]]
-    layout = StoreLayout(store_of(root))
-    return layout.run_dir(experiment_of(overrides), new_id())
+def new_run_dir(overrides: Sequence[str], given: str | None) -> Path:
+    """Return the folder of a new run for a job's task overrides; nothing is made."""
+    return StoreLayout(store_of(given)).run_dir(experiment_of(overrides), new_id())
 
 
 def store_of_run_dir(path: Path) -> Path | None:

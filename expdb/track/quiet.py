@@ -70,6 +70,9 @@ class QuietRun:
             self._checkpointer = Checkpointer(self.layout, attempt=self.attempt, rank=self.rank)
         self._checkpointer.save(step, state)
 
+    def settle(self, *, wait: bool) -> None:
+        """Wait for nothing: rank 0 alone writes."""
+
     def restore(self, state: State) -> int:
         """Load what the run starts from, as rank 0 does."""
         from expdb.track.checkpoint import load_checkpoint

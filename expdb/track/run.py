@@ -214,9 +214,14 @@ class Run:
             if at == step:
                 checkpointer.note_value(step, value)
         checkpointer.save(step, state)
-        self._say_saved(wait=False)
+        self.settle(wait=False)
 
-    def _say_saved(self, *, wait: bool) -> None:
+    def settle(self, *, wait: bool) -> None:
+        """Say which checkpoints are in place since the last call; with `wait` none is in flight afterwards.
+
+        Raises:
+            Corrupt: one could not be written.
+        """
         if self._checkpointer is None:
             return
         saved = self._checkpointer.wait() if wait else self._checkpointer.poll()
@@ -319,7 +324,7 @@ class Run:
         self._pin = used_now(self._pin)
         failure: Exception | None = None
         try:
-            self._say_saved(wait=True)
+            self.settle(wait=True)
         except (Corrupt, BadInput) as error:
             failure = error
         self._status.last_step = self._last_step()

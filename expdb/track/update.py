@@ -121,7 +121,7 @@ class Engine:
         self.device = next(next(iter(state.models.values())).parameters()).device
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
         self.agreed: Any = None
-        """Requests to stop or save that any rank has, as of the last update; None without other ranks."""
+        """How many ranks ask to stop and to save, as of the last update; None without others."""
         self._requests = requests
         self._dtype = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
         self._wrapped = [

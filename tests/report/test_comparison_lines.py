@@ -214,8 +214,8 @@ def test_compare_in_a_pipe_has_no_empty_cell(cast, screen, golden):
 
 
 def test_too_narrow_for_columns_runs_become_rows(cast, screen, golden):
-    lines = comparison.render(compare_three(cast), screen(width=72))
-    golden("compare-three-72.txt", lines)
+    lines = comparison.render(compare_three(cast), screen(width=70))
+    golden("compare-three-70.txt", lines)
     assert lines[1].startswith("k3f9  baseline")
 
 

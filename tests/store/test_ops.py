@@ -10,7 +10,7 @@ import pytest
 
 from expdb.errors import Corrupt
 from expdb.model import Op, RunAt
-from expdb.store import owner
+from expdb.store.files import exclusive
 from expdb.store.head import Head, head_path, read_head, write_head
 from expdb.store.ids import new_id
 from expdb.store.layout import StoreLayout
@@ -18,9 +18,10 @@ from expdb.store.ops import (
     Marker,
     clear_unfinished,
     find_unfinished,
+    is_held,
+    lock_path,
     mark_unfinished,
     marker_path,
-    read_marker,
     read_ops,
     write_op,
 )
@@ -38,20 +39,22 @@ def git_dir(tmp_path: Path) -> Path:
 
 
 def marker(op: str, layout: StoreLayout) -> Marker:
-    return Marker(op=op, store=str(layout.root), kind="rollback", what="rollback to x", owner={})
+    root = str(layout.root)
+    return Marker(op=op, store=root, kind="rollback", what="rollback to x", created_at_ms=1)
 
 
-def leave_marker(git_dir: Path, op: str, layout: StoreLayout) -> None:
-    """Make the mark of a process that is gone."""
+def leave_lock(git_dir: Path) -> None:
+    """Make the lock of a process that is gone."""
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=_mark_and_die, args=(git_dir, op, layout.root))
+    child = context.Process(target=_lock_and_die, args=(git_dir,))
     child.start()
     child.join()
+    assert lock_path(git_dir).exists()
 
 
-def _mark_and_die(git_dir: Path, op: str, root: Path) -> None:
-    mark_unfinished(git_dir, marker(op, StoreLayout(root)))
-    os._exit(0)
+def _lock_and_die(git_dir: Path) -> None:
+    with exclusive(lock_path(git_dir), what="it"):
+        os._exit(0)
 
 
 def test_ops_read_back_oldest_first_with_everything(layout: StoreLayout) -> None:
@@ -129,15 +132,16 @@ def test_nothing_unfinished_without_a_mark(layout: StoreLayout, git_dir: Path) -
 def test_a_mark_without_a_begin_means_nothing_was_written(
     layout: StoreLayout, git_dir: Path
 ) -> None:
-    leave_marker(git_dir, new_id(), layout)
+    mark_unfinished(git_dir, marker(new_id(), layout))
+    leave_lock(git_dir)
     assert find_unfinished(git_dir, layout) is None
     assert not marker_path(git_dir).exists()
-    assert not list((git_dir / "expdb").iterdir())
+    assert [path.name for path in (git_dir / "expdb").iterdir()] == ["lock"]
 
 
 def test_a_begin_without_an_end_is_unfinished(layout: StoreLayout, git_dir: Path) -> None:
     begin = Op(id=new_id(), kind="rollback", phase="begin", what="rollback to x")
-    leave_marker(git_dir, begin.id, layout)
+    mark_unfinished(git_dir, marker(begin.id, layout))
     write_op(layout, begin)
     write_op(layout, Op(id=new_id(), kind="baseline"))
     assert find_unfinished(git_dir, layout) == begin
@@ -149,7 +153,7 @@ def test_a_mark_that_outlived_its_end_is_removed(
     layout: StoreLayout, git_dir: Path, phase: str
 ) -> None:
     begin = Op(id=new_id(), kind="rollback", phase="begin")
-    leave_marker(git_dir, begin.id, layout)
+    mark_unfinished(git_dir, marker(begin.id, layout))
     write_op(layout, begin)
     write_op(layout, Op(id=new_id(), kind="rollback", phase=phase, parents=(begin.id,)))  # type: ignore[arg-type]
     write_op(layout, Op(id=new_id(), kind="baseline"))
@@ -157,23 +161,20 @@ def test_a_mark_that_outlived_its_end_is_removed(
     assert not marker_path(git_dir).exists()
 
 
-def test_the_mark_of_a_live_process_stays_before_its_begin(
+def test_a_mark_stays_before_its_begin_while_the_lock_is_held(
     layout: StoreLayout, git_dir: Path
 ) -> None:
-    parent = os.getppid()
-    path = marker_path(git_dir)
-    path.parent.mkdir()
     op = new_id()
-    identity = owner.describe() | {"pid": parent, "start": owner.process_start(parent)}
-    data = {"op": op, "store": str(layout.root), "kind": "rollback", "what": "w", **identity}
-    path.write_text(json.dumps(data))
-    found = find_unfinished(git_dir, layout)
-    assert found is not None
-    assert (found.id, found.what, dict(found.before)) == (op, "w", {})
-    assert path.exists()
-    seen = read_marker(git_dir)
-    assert seen is not None
-    assert seen.is_alive
+    with exclusive(lock_path(git_dir), what="it"):
+        mark_unfinished(git_dir, marker(op, layout))
+        assert is_held(git_dir)
+        found = find_unfinished(git_dir, layout)
+        assert found is not None
+        assert (found.id, found.what, dict(found.before)) == (op, "rollback to x", {})
+        assert marker_path(git_dir).exists()
+        assert find_unfinished(git_dir, layout, holding=True) is None
+        assert not marker_path(git_dir).exists()
+    assert not is_held(git_dir)
 
 
 def test_only_one_mark_at_a_time_and_only_its_own_is_cleared(

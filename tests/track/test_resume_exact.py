@@ -20,46 +20,45 @@ ITEMS = ("torch", "python", "numpy", "loader", "optim", "adam step", "sched", "e
 
 
 def work(**job):
-    """Run one job in a new process; return (exit status, answer or None)."""
-    out = Path(job["folder"]).with_name(f"{Path(job['folder']).name}-{job['do']}.json")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    """Run one job in a new process and return its answer."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), json.dumps({**job, "out": str(out)})],
-        env=environment,
+        [sys.executable, str(SCRIPT), json.dumps(job)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert done.returncode in (0, 143, -signal.SIGKILL), done.stderr
-    return done.returncode, json.loads(out.read_text()) if out.exists() else None
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
-    """Train 40 steps at once; kill another training at 27; then go on from both in new processes."""
+    """Train 40 steps at once, killed at 27, stopped at 18; then go on from all in a new process."""
     folder = tmp_path_factory.mktemp("exact")
-    straight, killed, stopped = folder / "straight", folder / "killed", folder / "stopped"
-    status, whole = work(do="train", folder=str(straight), steps=40, seed=1)
-    assert status == 0
-    died, _ = work(do="train", folder=str(killed), steps=40, seed=1, signal="SIGKILL", at=27)
-    ended, _ = work(do="train", folder=str(stopped), steps=40, seed=1, signal="SIGTERM", at=18)
+    straight, killed, stopped = (str(folder / name) for name in ("straight", "killed", "stopped"))
+    ends = work(
+        trainings=[
+            {"folder": straight, "seed": 1},
+            {"folder": killed, "seed": 1, "signal": "SIGKILL", "at": 27},
+            {"folder": stopped, "seed": 1, "signal": "SIGTERM", "at": 18},
+        ]
+    )
+    there = [one.step for one in read_manifests(RunLayout(Path(killed))) if one.complete]
     resumes = [
         {"name": "middle of an epoch", "step": 20},
         {"name": "border of an epoch", "step": 30},
         {"name": "twice in a row", "step": 10, "stops": [20, 30]},
-        {"name": "after SIGKILL", "step": None, "from": str(killed)},
-        {"name": "after SIGTERM", "step": 18, "from": str(stopped)},
+        {"name": "after SIGKILL", "step": max(there), "run": killed},
+        {"name": "after SIGTERM", "step": 18, "run": stopped},
         *({"name": item, "step": 20, "without": item} for item in ITEMS),
         {"name": "all again", "step": 20},
     ]
-    for one in resumes:
-        if one["step"] is None:
-            one["step"] = max(c.step for c in read_manifests(RunLayout(killed)) if c.complete)
-    status, answers = work(do="resume", folder=str(straight), resumes=resumes)
-    assert status == 0
-    events = json.loads((folder / "stopped-train.events").read_text())
-    return {"straight": whole, **answers, "died": died, "ended": ended, "events": events}
+    answers = work(folder=str(folder), resumes=[{"run": straight, **one} for one in resumes])
+    whole = json.loads(Path(straight + ".json").read_text())
+    events = json.loads(Path(stopped + ".events").read_text())
+    return {"straight": whole, **answers, "ends": ends, "events": events}
 
 
 def tail(trace, first):
@@ -113,10 +112,10 @@ def test_leaving_one_item_out_is_seen(traces, item):
 
 
 def test_killed_without_warning_the_last_checkpoint_stands(traces):
-    assert traces["died"] == -signal.SIGKILL
+    assert traces["ends"][1] == -signal.SIGKILL
     assert len(traces["after SIGKILL"]["points"]["train/loss"]) == 20
 
 
 def test_sigterm_saves_at_the_border_and_exits_143(traces):
-    assert traces["ended"] == 143
+    assert traces["ends"][2] == 143
     assert traces["events"] == [["preempted", "SIGTERM at step 18, checkpoint saved"]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -237,39 +238,64 @@ def forget(state, what):
     return state
 
 
-def main(job):
-    """Do one job in a process of its own; the answer goes to `out` as JSON."""
-    folder = Path(job["folder"])
-    if job["do"] == "train":
-        die = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}.get(job.get("signal"))
+def train_once(job):
+    """Train from nothing; a signal of `job` comes to this process after update `at`."""
+    sent = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}.get(job.get("signal"))
 
-        def at_step(step):
-            if step == job.get("at"):
-                os.kill(os.getpid(), die)
+    def at_step(step):
+        if step == job["at"]:
+            os.kill(os.getpid(), sent)
 
-        run = StandIn(folder, resumed_from=job.get("resumed_from"))
-        hook = at_step if die else None
+    torch.manual_seed(job["seed"])
+    run, out = StandIn(job["folder"]), Path(job["folder"] + ".json")
+    try:
+        trace = train(run, build(), steps=40, seed=job["seed"], at_step=at_step if sent else None)
+        out.write_text(json.dumps(trace))
+    finally:
+        Path(job["folder"] + ".events").write_text(json.dumps(run.events))
+
+
+def in_a_child(work, *arguments):
+    """Do `work` in a forked process and return how it ended: exit status, or minus the signal."""
+    child = os.fork()
+    if child == 0:
+        status = 1
         try:
-            answer = train(run, build(), steps=job["steps"], seed=job["seed"], at_step=hook)
+            work(*arguments)
+            status = 0
+        except SystemExit as stop:
+            status = stop.code
         finally:
-            Path(job["out"]).with_suffix(".events").write_text(json.dumps(run.events))
-    else:
-        import shutil
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-        answer = {}
-        for index, one in enumerate(job["resumes"]):
-            copy = folder.with_name(f"{folder.name}-copy-{job['do']}-{index}")
-            shutil.copytree(one.get("from", folder), copy)
-            random.seed(90 + index)
-            torch.manual_seed(90 + index)  # weights that a forgotten load would leave behind
-            step = one["step"]
-            state = forget(build(), one.get("without"))
-            for goal in one.get("stops", ()):
-                train(StandIn(copy, attempt=2, resumed_from=step), build(), steps=goal, seed=70)
-                step = goal
-            run = StandIn(copy, attempt=3, resumed_from=step)
-            answer[one["name"]] = train(run, state, steps=40, seed=80 + index)
-    Path(job["out"]).write_text(json.dumps(answer))
+
+def resume_all(job):
+    """Go on from copies of checkpoints, one after the other; return name -> trace."""
+    traces = {}
+    for index, one in enumerate(job["resumes"]):
+        copy = Path(job["folder"]) / f"resumed-{index}"
+        shutil.copytree(one["run"], copy)
+        random.seed(90 + index)
+        torch.manual_seed(90 + index)  # weights that a forgotten load would leave behind
+        step = one["step"]
+        for goal in one.get("stops", ()):
+            train(StandIn(copy, attempt=2, resumed_from=step), build(), steps=goal, seed=70)
+            step = goal
+        run = StandIn(copy, attempt=3, resumed_from=step)
+        state = forget(build(), one.get("without"))
+        traces[one["name"]] = train(run, state, steps=40, seed=80 + index)
+    return traces
+
+
+def main(job):
+    """Do one job in a process of its own, and print its answer as JSON."""
+    if "resumes" in job:
+        answer = resume_all(job)
+    else:
+        build()  # what torch loads on the way is loaded before the forks
+        answer = [in_a_child(train_once, one) for one in job["trainings"]]
+    sys.stdout.write(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -14,25 +14,25 @@ from omegaconf import OmegaConf
 from expdb.conf.folder import conf_dir
 
 
-def run_dir(*, _root_: Any) -> str:
+def run_dir(overrides: Any, store: Any) -> str:
     """Return the folder of a new run: `<store>/exp=<experiment>/run=<id>`."""
     from expdb.track.folder import new_run_dir
 
-    return str(new_run_dir(_root_))
+    return str(new_run_dir([str(item) for item in overrides], store))
 
 
-def sweep_dir(*, _root_: Any) -> str:
+def sweep_dir(store: Any) -> str:
     """Return the store: Hydra joins each job's own folder to it."""
     from expdb.track.folder import store_of
 
-    return str(store_of(_root_))
+    return str(store_of(store))
 
 
-def sweep_subdir(*, _root_: Any) -> str:
+def sweep_subdir(overrides: Any, store: Any) -> str:
     """Return the folder of a new run of a sweep, below the store."""
     from expdb.track.folder import new_run_dir, store_of
 
-    return str(new_run_dir(_root_).relative_to(store_of(_root_)))
+    return str(new_run_dir([str(item) for item in overrides], store).relative_to(store_of(store)))
 
 
 class ExpdbSearchPath(SearchPathPlugin):

@@ -1,0 +1,137 @@
+"""What must hold before the code of a work tree is changed; looking writes nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from expdb.actions.naming import named, short
+from expdb.errors import Corrupt, NotFound, Refused
+from expdb.git.diff import has_object
+from expdb.git.restore import Blocked, PlanRow
+from expdb.git.worktree import WorkTree
+from expdb.model import Checkpoint, Pin, Run
+from expdb.store import checkpoints
+from expdb.store.layout import RunLayout
+from expdb.store.store import Store
+
+UNDONE_BY = {
+    "rebase": "git rebase --continue, or --abort, then again",
+    "merge": "git merge --continue, or --abort, then again",
+    "cherry-pick": "git cherry-pick --continue, or --abort, then again",
+    "revert": "git revert --continue, or --abort, then again",
+    "bisect": "git bisect reset, then again",
+}
+
+
+def require_calm(worktree: WorkTree) -> None:
+    """Refuse while git itself is in the middle of something.
+
+    Raises:
+        Refused: a rebase, merge, cherry-pick, revert or bisect is in progress.
+    """
+    what = worktree.in_progress()
+    if what is not None:
+        raise Refused(
+            f"a {what} is in progress in this work tree; nothing written", hint=UNDONE_BY[what]
+        )
+
+
+def pin_of(run: Run, checkpoint: Checkpoint) -> Pin:
+    """Return the pin of the attempt that wrote a checkpoint, else of the latest."""
+    for attempt in run.attempts:
+        if attempt.number == checkpoint.attempt:
+            return attempt.pin
+    return run.pin
+
+
+def require_code(store: Store, worktree: WorkTree, run: Run, pin: Pin) -> tuple[str, str]:
+    """Return (commit, tree) of the code of a run.
+
+    Raises:
+        Refused: the run has no pinned code.
+        NotFound: its commit is not in this repository.
+    """
+    who = named(store, run)
+    if pin.pinned is None:
+        why = "; ".join(pin.reasons) or "it was not pinned"
+        raise Refused(
+            f"the code of {who} is not kept: {why}",
+            hint=f"its config and weights are: expdb path {short(store, run.id)}",
+        )
+    tree = worktree.tree_of(pin.pinned) if has_object(worktree, pin.pinned) else None
+    if tree is None:
+        where = pin.remote or "the repository it ran in"
+        raise Refused(
+            f"commit {pin.pinned[:7]} of {who} is not in this repository; nothing written",
+            hint=f"fetch it: git fetch {where} 'refs/expdb/pins/*:refs/expdb/pins/*'",
+        )
+    return pin.pinned, tree
+
+
+def require_checkpoint(store: Store, run: Run, step: int, *, command: str) -> Checkpoint:
+    """Return the checkpoint after reading every byte of it.
+
+    Raises:
+        Refused: it is missing, incomplete or damaged.
+    """
+    layout = RunLayout(store.root / run.path)
+    try:
+        return checkpoints.verify(layout, step)
+    except (NotFound, Corrupt) as error:
+        problem = checkpoints.damage(layout, step) if isinstance(error, Corrupt) else ""
+        good = checkpoints.next_good(layout, step)
+        raise Refused(
+            f"checkpoint {step} of {named(store, run)} is "
+            + (f"damaged: {problem}" if problem else "not there"),
+            hint=()
+            if good is None
+            else f"{command} {short(store, run.id)}@{good}",
+        ) from error
+
+
+def own_paths(worktree: WorkTree, rows: Sequence[PlanRow]) -> tuple[str, ...]:
+    """Return the paths of the plan that are code of the expdb that runs now.
+
+    The demo is the experimenter's code: it changes with the runs, and undo does not need it.
+    """
+    folders = tuple(
+        folder.relative_to(worktree.top).as_posix() + "/"
+        for folder in _own_folders()
+        if folder.is_relative_to(worktree.top)
+    )
+    return tuple(
+        row.path
+        for row in rows
+        if row.path.startswith(folders) and not row.path.startswith(_demo(folders))
+    )
+
+
+def store_paths(store: Store, worktree: WorkTree, rows: Sequence[PlanRow]) -> tuple[Blocked, ...]:
+    """Return the paths of the plan that lie in the store, which no rollback may touch."""
+    root = store.root.resolve()
+    if not root.is_relative_to(worktree.top):
+        return ()
+    inside = root.relative_to(worktree.top).as_posix()
+    prefix = "" if inside == "." else f"{inside}/"
+    meta = (f"{prefix}.expdb/", f"{prefix}exp=")
+    return tuple(
+        Blocked(path=row.path, reason="a file of the store that git tracks; untrack it first")
+        for row in rows
+        if row.path.startswith(meta)
+    )
+
+
+def _own_folders() -> list[Path]:
+    found = [Path(__file__).resolve().parent.parent]
+    if "expdb_tui" in sys.modules or importlib.util.find_spec("expdb_tui") is not None:
+        spec = importlib.util.find_spec("expdb_tui")
+        if spec is not None and spec.origin is not None:
+            found.append(Path(spec.origin).resolve().parent)
+    return found
+
+
+def _demo(folders: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{folder}demo/" for folder in folders)

@@ -1,0 +1,31 @@
+"""`expdb ops`."""
+
+from __future__ import annotations
+
+import click
+
+from expdb.cli import options
+from expdb.cli.context import Context
+
+
+@click.command()
+@click.option("--all", "all_trees", is_flag=True, help="Also the ops of other work trees.")
+@options.quiet
+@options.as_json
+@click.pass_obj
+def ops(context: Context, all_trees: bool, quiet: bool, as_json: bool) -> None:
+    """List what was changed, newest first; `*` is where this work tree stands."""
+    from expdb.actions.ops import op_rows
+    from expdb.report import json
+    from expdb.report import ops as report
+
+    out = context.out
+    rows = op_rows(context.open_store(), context.worktree, all_trees=all_trees)
+    if as_json:
+        out.json(json.ops(rows))
+    elif quiet:
+        out.lines([row.id for row in rows])
+    elif rows:
+        out.lines(report.render_ops(rows, out.style))
+    else:
+        out.talk("nothing was changed yet")

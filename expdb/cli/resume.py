@@ -1,0 +1,54 @@
+"""`expdb resume`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+import click
+
+from expdb.cli.context import Context
+from expdb.errors import NotFound, Refused
+from expdb.text import plain
+
+
+@click.command()
+@click.argument("run")
+@click.option("--dry-run", is_flag=True, help="Print the command and stop.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def resume(context: Context, run: str, dry_run: bool, yes: bool) -> None:
+    """Take up RUN again from its last good checkpoint: its own command, the same run.
+
+    The command takes the place of this process, so signals reach the training itself.
+    """
+    from expdb.actions.resume import plan_resume
+
+    out = context.out
+    with context.reader(warn_unfinished=False) as reader:
+        plan = plan_resume(reader, context.resolve(reader, run))
+    command = shlex.join(plan.argv)
+    if dry_run:
+        out.lines([command])
+        return
+    if plan.question and not yes:
+        answer = out.ask(plan.question)
+        if answer is None:
+            raise Refused(plan.question.rstrip("?"), hint=f"expdb resume {run} -y")
+        if not answer:
+            raise Refused("not resumed; nothing written")
+    name = plain(plan.run.name)
+    out.talk(f"resume     {out.talk_style.run(plan.run.id)} {name}: {plain(plan.note)}")
+    out.talk(f"runs       {plain(command)}")
+    out.flush()
+    _become(plan.argv, plan.cwd)
+
+
+def _become(argv: tuple[str, ...], cwd: str) -> None:
+    """Replace this process by the command, in the folder that it was started in."""
+    try:
+        if cwd:
+            os.chdir(cwd)
+        os.execvp(argv[0], list(argv))
+    except FileNotFoundError as error:
+        raise NotFound(f"cannot run {plain(str(error.filename or argv[0]))}: not found") from None

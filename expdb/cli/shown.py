@@ -1,0 +1,71 @@
+"""The text of one run, for `show` and for the terminal app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expdb import digest
+from expdb.errors import NotFound
+from expdb.query.compare import comparison
+from expdb.report import shown
+from expdb.report.digest_shown import DigestParts
+from expdb.report.style import Style
+from expdb.store.resolve import Resolved
+
+if TYPE_CHECKING:
+    from expdb.index.reader import Reader
+    from expdb.model import Run
+    from expdb.query.results import Comparison
+
+
+def lines_of_run(
+    reader: Reader, run: Run, style: Style, *, path: str, all: bool = False
+) -> list[str]:
+    """Return the lines of `expdb show`."""
+    refs = [ref.name for ref in reader.refs.values() if ref.run == run.id]
+    return shown.render(
+        run,
+        style,
+        path=path,
+        num_keys=len(digest.flatten(run.canonical)),
+        refs=refs,
+        against=against_parent(reader, run),
+        all=all,
+    )
+
+
+def against_parent(reader: Reader, run: Run) -> Comparison | None:
+    """Return the comparison of a run with its parent; None without a parent in this store."""
+    if run.parent is None:
+        return None
+    try:
+        reader.run_dir(run.parent.run)
+    except NotFound:
+        return None
+    pair = [_literal(run.parent.run), _literal(run.id)]
+    return comparison(reader, pair)
+
+
+def _literal(run: str) -> Resolved:
+    return Resolved(run=run, step=None, said="", is_literal=True)
+
+
+def digest_parts(run: Run) -> DigestParts:
+    """Return what the digest of a run is about, under the rules of its own settings."""
+    rules: Any = run.settings.get("digest") or {}
+    ignore = tuple(str(name) for name in rules.get("ignore") or ())
+    seed_key = str(run.settings.get("seed_key") or "seed")
+    flat = digest.flatten(run.canonical)
+    kept = digest.counted(run.canonical, ignore=ignore, seed_key=seed_key)
+    left_out = [key for key in flat if key not in kept and key != seed_key]
+    return DigestParts(
+        digest=run.digest,
+        num_counted=len(kept),
+        seed_key=seed_key,
+        seed=flat.get(seed_key),
+        has_seed=seed_key in flat,
+        ignored=tuple(left_out),
+        stubbed={key: str(value) for key, value in flat.items() if isinstance(value, digest.Stub)},
+        secret=tuple(key for key, value in flat.items() if isinstance(value, digest.Secret)),
+        today=digest.digest(run.canonical, ignore=ignore, seed_key=seed_key),
+    )

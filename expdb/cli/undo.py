@@ -1,0 +1,34 @@
+"""`expdb undo`."""
+
+from __future__ import annotations
+
+import click
+
+from expdb.cli import options
+from expdb.cli.context import Context
+
+
+@click.command()
+@click.argument("op", required=False)
+@click.option("--force", is_flag=True, help="Save single files in the way first, and go on.")
+@options.quiet
+@options.as_json
+@click.pass_obj
+def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bool) -> None:
+    """Take back OP, or the newest change of this work tree that is not undone yet."""
+    from expdb.actions.undo import undo as take_back
+    from expdb.report import json
+    from expdb.report import ops as report
+
+    out = context.out
+    with context.reader(warn_unfinished=False) as reader:
+        found = take_back(reader, context.worktree, op, force=force)
+        if as_json:
+            out.json(json.document(op=found.op, undone=found.undone.id, paths=found.num_paths))
+        elif quiet:
+            out.lines([found.op])
+        else:
+            for line in report.render_undo(found, out.talk_style):
+                out.talk(line)
+            again = found.op[: out.style.id_cells]
+            out.talk(f"{'again:':<11}expdb undo {again}")

@@ -1,0 +1,87 @@
+"""`compare`: config, code, environment, data, metrics and evals of runs, and a verdict on each.
+
+Invariant: the first run is the one measured against; nothing is said to be better without a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from expdb import text
+from expdb.errors import BadInput, NotFound
+from expdb.index.reader import Reader
+from expdb.model import Objective, Run
+from expdb.query.diffs import code_diff, config_diff, data_diff, environment_diff
+from expdb.query.measure import Measure, eval_diffs, metric_diffs
+from expdb.query.noise import noise_of
+from expdb.query.results import Comparison, Outcome
+from expdb.query.verdict import verdict
+from expdb.store import candidates
+from expdb.store.direction import natural_mode
+from expdb.store.resolve import Resolved
+
+
+def comparison(
+    reader: Reader,
+    targets: Sequence[Resolved],
+    *,
+    metric: str | None = None,
+    cwd: Path | None = None,
+) -> Comparison:
+    """Compare runs with the first of them.
+
+    Args:
+        reader: the index.
+        targets: two runs or more.
+        metric: judge by this metric; else by the objective of the first run that declares one.
+        cwd: whose repository holds the code; else the current folder's. The store's comes second.
+
+    Raises:
+        BadInput: fewer than two runs.
+        NotFound: no run has the metric.
+    """
+    if len(targets) < 2:
+        raise BadInput("one run cannot be compared", hint="expdb compare A B")
+    runs = tuple(reader.run(target.run) for target in targets)
+    objective = _objective(runs, metric)
+    measure = Measure(reader, runs, objective)
+    noise = noise_of(reader, runs[0], objective.metric, *runs[1:]) if objective else None
+    verdicts = tuple(
+        verdict(measure, at, noise, id_length=reader.id_length) for at in range(1, len(runs))
+    )
+    outcomes: list[Outcome | None] = [None, *(one.outcome for one in verdicts)]
+    band = noise.band if noise is not None else None
+    return Comparison(
+        runs=runs,
+        objective=objective,
+        step=measure.step,
+        config=config_diff(runs),
+        code=code_diff(runs, places=[cwd or Path.cwd(), reader.store.root.parent]),
+        environment=environment_diff(runs),
+        data=data_diff(runs),
+        metrics=metric_diffs(measure, outcomes=outcomes, band=band),
+        evals=eval_diffs(measure),
+        num_events=tuple(Counter(event.severity for event in run.events) for run in runs),
+        verdicts=verdicts,
+        noise=noise,
+    )
+
+
+def _objective(runs: Sequence[Run], metric: str | None) -> Objective | None:
+    """Return what the runs are judged by: the named metric, else the first objective declared."""
+    declared = [run.objective for run in runs if run.objective is not None]
+    if metric is None:
+        return declared[0] if declared else None
+    for objective in declared:
+        if objective.metric == metric:
+            return objective
+    keys = {key for run in runs for key in run.series}
+    if metric not in keys:
+        near = candidates.close(metric, keys)
+        raise NotFound(
+            f"none of these runs has a metric {text.plain(metric)}",
+            hint=f"nearest: {', '.join(map(text.plain, near))}" if near else "expdb show RUN",
+        )
+    return Objective(metric=metric, mode=natural_mode(metric) or "min")

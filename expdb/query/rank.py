@@ -1,0 +1,257 @@
+"""`rank`: finished runs by one metric, best first, and why the others are not among them.
+
+Invariant: NaN, Inf and runs that have not finished never win; every run with the objective is either
+ranked or named with the reason. Ties stand in a fixed order, the older first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from expdb import text
+from expdb.errors import NotFound
+from expdb.index.reader import Reader
+from expdb.model import Objective, RunAt, RunState
+from expdb.query.noise import noise_of
+from expdb.query.results import Noise, Ranking, RunRow
+from expdb.query.runs import baseline_row, default_objective, run_rows, value_sql, with_deltas
+from expdb.store import candidates
+from expdb.store.direction import natural_mode
+
+Mode = Literal["min", "max"]
+Reading = Literal["last", "best", "mean_last_3"]
+
+MAX_EXTRA: Final = 3
+STATE_ORDER: Final = ("failed", "crashed", "lost", "preempted", "running", "pending", "finished")
+
+
+def ranking(
+    reader: Reader,
+    metric: str | None = None,
+    *,
+    mode: Mode | None = None,
+    reading: Reading | None = None,
+    limit: int | None = None,
+    head: RunAt | None = None,
+) -> Ranking:
+    """Rank the runs by `metric`, else by the objective of the baseline, else of the newest finished run.
+
+    Args:
+        reader: the index.
+        metric: any metric; every run counts then, whatever its objective.
+        mode: the direction; else the declared one, else what the name speaks of, else `min`.
+        reading: `last`, `best` or `mean_last_3`; else the declared one, else `last`.
+        limit: how many rows to return; the tie is counted over all.
+        head: where this work tree came from.
+
+    Raises:
+        NotFound: no run has the metric, or none can be ranked.
+    """
+    declared = default_objective(reader, baseline_row(reader))
+    objective, warnings = _objective(reader, metric, declared, mode, reading)
+    own = "" if metric is not None else _SAME_OBJECTIVE
+    bound = [] if metric is not None or declared is None else _objective_params(declared)
+    ids, values = _order(reader, objective, own, bound)
+    not_ranked = _not_ranked(reader, objective, own, bound, head)
+    if not ids:
+        raise _nothing(reader, objective, not_ranked)
+    extra = _extra_metrics(reader, objective, ids)
+    shown = ids if limit is None else ids[:limit]
+    rows = _rows(reader, objective, shown, head=head, metrics=extra)
+    baseline = baseline_row(reader, head=head, objective=objective)
+    newest = max(rows, key=lambda row: (row.created_at_ms, row.id), default=None)
+    noise = _noise(reader, objective, baseline, newest)
+    apart: Sequence[RunRow] = ()
+    if own:
+        apart = run_rows(reader, where=f"NOT coalesce({own}, false)", params=bound, head=head)
+    return Ranking(
+        objective=objective,
+        noise=noise,
+        rows=tuple(with_deltas(reader, rows, baseline, noise)),
+        num_tied=_num_tied(values, noise),
+        not_ranked=tuple(not_ranked),
+        apart=tuple(apart),
+        baseline=baseline,
+        extra_metrics=tuple(extra),
+        warnings=tuple(warnings),
+    )
+
+
+_SAME_OBJECTIVE: Final = "(r.objective = ? AND r.objective_mode = ? AND r.objective_reading = ?)"
+
+
+def _objective_params(objective: Objective) -> list[str]:
+    return [objective.metric, objective.mode, objective.reading]
+
+
+def _objective(
+    reader: Reader,
+    metric: str | None,
+    declared: Objective | None,
+    mode: Mode | None,
+    reading: Reading | None,
+) -> tuple[Objective, list[str]]:
+    """Return what is ranked by, and what is doubtful about it."""
+    warnings: list[str] = []
+    if metric is None or (declared is not None and metric == declared.metric):
+        if declared is None:
+            raise _no_objective(reader)
+        objective = replace(
+            declared, mode=mode or declared.mode, reading=reading or declared.reading
+        )
+    else:
+        natural = natural_mode(metric)
+        if mode is None and natural is None:
+            warnings.append(
+                f"nothing says which way {text.plain(metric)} gets better; lower is taken as better"
+            )
+        objective = Objective(
+            metric=metric, mode=mode or natural or "min", reading=reading or "last"
+        )
+    natural = natural_mode(objective.metric)
+    if mode is not None and natural is not None and natural != mode:
+        usual = "lower" if natural == "min" else "higher"
+        asked = "highest" if mode == "max" else "lowest"
+        warnings.append(
+            f"{text.plain(objective.metric)} is ranked with the {asked} first; by its name"
+            f" {usual} is better"
+        )
+    return objective, warnings
+
+
+def _no_objective(reader: Reader) -> NotFound:
+    if not reader.rows("SELECT 1 FROM runs LIMIT 1"):
+        return NotFound(
+            f"no runs yet in the store {reader.store.name}", hint="python train.py +exp=baseline"
+        )
+    return NotFound("no run has declared an objective", hint="name a metric: expdb rank val/loss")
+
+
+def _order(
+    reader: Reader, objective: Objective, own: str, bound: Sequence[str]
+) -> tuple[list[str], list[float]]:
+    """Return ids and values of the runs that can win, best first."""
+    value = value_sql(objective).rpartition(", ")[0]
+    direction = "ASC" if objective.mode == "min" else "DESC"
+    sql = (
+        f"SELECT r.id, {value} AS v FROM runs r JOIN series s ON s.run = r.id AND s.key = ?"
+        f" WHERE r.state = 'finished' AND isfinite(v) {'AND ' + own if own else ''}"
+        f" ORDER BY v {direction}, r.created_at_ms, r.id"
+    )
+    found = reader.rows(sql, [objective.metric, *bound])
+    return [row[0] for row in found], [row[1] for row in found]
+
+
+def _rows(
+    reader: Reader,
+    objective: Objective,
+    ids: Sequence[str],
+    *,
+    head: RunAt | None,
+    metrics: Sequence[str],
+) -> list[RunRow]:
+    found = run_rows(
+        reader,
+        where="r.id IN (SELECT unnest(?))",
+        params=[list(ids)],
+        head=head,
+        objective=objective,
+        metrics=metrics,
+    )
+    place = {run: at for at, run in enumerate(ids)}
+    return sorted(found, key=lambda row: place[row.id])
+
+
+def _not_ranked(
+    reader: Reader, objective: Objective, own: str, bound: Sequence[str], head: RunAt | None
+) -> list[tuple[RunRow, str]]:
+    """Return the runs that cannot win and why: Inf first, then NaN, then by state, newest first."""
+    value = value_sql(objective).rpartition(", ")[0]
+    where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false)"
+    where += f" AND {own}" if own else ""
+    rows = run_rows(reader, where=where, params=bound, head=head, objective=objective)
+    return sorted(
+        ((row, reason_not_ranked(row)) for row in rows),
+        key=lambda item: (_severity(item[0]), STATE_ORDER.index(item[0].state)),
+    )
+
+
+def reason_not_ranked(row: RunRow) -> str:
+    """Return why a run cannot win, in few words: `NaN since step 50`, `crashed`, `no val/loss`."""
+    if row.value is not None and not math.isfinite(row.value):
+        since = "" if row.nonfinite_step is None else f" since step {row.nonfinite_step}"
+        if math.isnan(row.value):
+            return f"NaN{since}"
+        return f"{text.nonfinite(row.value)}{since}, not finite"
+    if row.state is not RunState.FINISHED:
+        return str(row.state)
+    return f"no {text.plain(row.objective.metric)}" if row.objective else "no objective"
+
+
+def _severity(row: RunRow) -> int:
+    if row.value is None:
+        return 3
+    if math.isinf(row.value):
+        return 0
+    return 1 if math.isnan(row.value) else 2
+
+
+def _nothing(
+    reader: Reader, objective: Objective, not_ranked: Sequence[tuple[RunRow, str]]
+) -> NotFound:
+    """Return the error for a ranking without a winner."""
+    metric = text.plain(objective.metric)
+    having = [row for row, _ in not_ranked if row.value is not None]
+    if not having:
+        keys = dict(reader.rows("SELECT key, count(*) FROM series GROUP BY key"))
+        near = candidates.close(objective.metric, keys)
+        named = ", ".join(f"{text.plain(key)} ({_runs(keys[key])})" for key in near)
+        return NotFound(
+            f"no run has a metric {metric}",
+            hint=f"nearest: {named}" if named else "the metrics of a run: expdb show RUN",
+        )
+    kinds: Counter[str] = Counter()
+    for row, _ in not_ranked:
+        if row.value is not None and not math.isfinite(row.value):
+            kinds["NaN" if math.isnan(row.value) else "Inf"] += 1
+        else:
+            kinds[str(row.state) if row.state is not RunState.FINISHED else f"no {metric}"] += 1
+    why = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return NotFound(
+        f"none of {_runs(len(not_ranked))} can be ranked by {metric}: {why}",
+        hint="expdb ls --sort -age",
+    )
+
+
+def _runs(number: int) -> str:
+    return f"{number:,} run{'' if number == 1 else 's'}"
+
+
+def _extra_metrics(reader: Reader, objective: Objective, ids: Sequence[str]) -> list[str]:
+    """Return the evals that most of the ranked runs have, by name."""
+    sql = """
+        SELECT key, count(*) AS n FROM series
+        WHERE key LIKE 'eval/%' AND NOT key LIKE '%\\_stderr' ESCAPE '\\' AND key != ?
+            AND run IN (SELECT unnest(?))
+        GROUP BY key ORDER BY n DESC, key LIMIT ?
+    """
+    found = reader.rows(sql, [objective.metric, list(ids), MAX_EXTRA])
+    return sorted(row[0] for row in found)
+
+
+def _noise(
+    reader: Reader, objective: Objective, baseline: RunRow | None, newest: RunRow | None
+) -> Noise | None:
+    runs = [row for row in (baseline, newest) if row is not None]
+    return noise_of(reader, runs[0], objective.metric, *runs[1:]) if runs else None
+
+
+def _num_tied(values: Sequence[float], noise: Noise | None) -> int:
+    """Return how many values from the first cannot be told from it, itself included."""
+    if noise is None or not values:
+        return 0
+    return sum(1 for value in values if abs(value - values[0]) <= noise.band)

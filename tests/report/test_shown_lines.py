@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from expdb.model import Checkpoint, Event, Pin, RunAt, RunState
+from expdb.query.results import (
+    CodeDiff,
+    Comparison,
+    ConfigDiff,
+    MetricDiff,
+    Outcome,
+    StoreStatus,
+    Verdict,
+    WorkTreeStatus,
+)
+from expdb.report import digest_shown, shown, status
+from expdb.text import cells
+
+PATH = "runs/exp=exp01/run=t1h6y3cz8r"
+
+
+def against(cast, run, outcome=Outcome.WORSE, delta=0.18, reason="") -> Comparison:
+    return Comparison(
+        runs=(cast.run("k3f9x2m7qd"), run),
+        objective=cast.loss,
+        step=300,
+        config=(ConfigDiff(key="optim.lr", values=(0.003, 0.01)),),
+        code=CodeDiff(same_tree=True),
+        environment=(),
+        data=(),
+        metrics=(
+            MetricDiff(
+                key="val/loss",
+                values=(1.848, 2.028),
+                deltas=(None, delta),
+                deltas_pct=(None, 9.7),
+                better=(None, False),
+                outcomes=(None, outcome),
+                step=300,
+                is_objective=True,
+            ),
+        ),
+        evals=(),
+        num_events=({}, {}),
+        verdicts=(Verdict(run=run.id, outcome=outcome, reason=reason, delta=delta),),
+        noise=cast.noise,
+    )
+
+
+def make_exp01(cast, **change):
+    make = cast.series
+    series = [
+        make("val/loss", 2.028),
+        make("val/ppl", 7.599),
+        make("eval/cloze/acc", 0.430),
+        make("train/loss", 1.831, 300, min=1.812, min_step=294),
+        make("train/grad_norm", 0.874, 300),
+        make("train/lr", 0.001, 300),
+        make("train/tokens_per_s", 18310.0, 300),
+        *(make(f"layer/{at}/norm", 1.0) for at in range(12)),
+    ]
+    message = "train/grad_norm 3.418, z 7.1 > 6"
+    event = Event(step=112, severity="warn", rule="grad_spike", message=message)
+    return cast.run("t1h6y3cz8r", series={s.key: s for s in series}, events=(event,), **change)
+
+
+def test_show_at_100_columns(cast, screen, golden):
+    run = make_exp01(cast)
+    lines = shown.render(run, screen(), path=PATH, num_keys=41, against=against(cast, run))
+    golden("show-100.txt", lines)
+
+
+def test_show_in_a_pipe(cast, screen, golden):
+    run = make_exp01(cast)
+    style = screen(terminal=False, ascii=True)
+    lines = shown.render(run, style, path=PATH, num_keys=41, against=against(cast, run))
+    golden("show-pipe.txt", lines)
+    assert all(line.isascii() for line in lines)
+
+
+def test_show_all_lists_every_metric(cast, screen):
+    lines = shown.render(make_exp01(cast), screen(), path=PATH, num_keys=41, all=True)
+    assert sum("layer/" in line for line in lines) == 12
+
+
+def test_what_is_unusual_gets_a_line(cast, screen):
+    pin = Pin(
+        commit=cast.first,
+        branch="main",
+        dirty=True,
+        num_edits=2,
+        snapshot="0d57b3a" + "c" * 33,
+        reproducible=False,
+        reasons=("submodule vendor/tok has edits",),
+        skipped=("big.bin",),
+    )
+    run = make_exp01(cast)
+    first = replace(run.attempts[0], pin=pin)
+    second = replace(first, number=2, resumed_from=200)
+    run = replace(
+        run,
+        attempts=(first, second),
+        labels=("keep",),
+        notes=("try again",),
+        fork=RunAt(run="k3f9x2m7qd", step=300),
+        num_dropped=7,
+    )
+    lines = shown.render(run, screen(), path=PATH, num_keys=41, refs=("paper",))
+    text = "\n".join(lines)
+    assert "  attempts     2, resumed at 200" in lines
+    assert "  code         main 4be1f02 with 2 edits, kept as snapshot 0d57b3a" in lines
+    assert "  reproducible  no: submodule vendor/tok has edits" in lines
+    assert "  skipped      big.bin" in lines
+    assert "  fork         k3f9@300" in lines
+    assert "  dropped      7 points were lost" in lines
+    for word in ("paper", "keep", "try again"):
+        assert word in text
+
+
+def test_a_run_without_parent_values_or_checkpoints(cast, screen):
+    run = cast.run("x5j2v8c0ke", parent=None, series={}, checkpoints=(), events=())
+    lines = shown.render(run, screen(), path="p", num_keys=0)
+    assert lines[0] == ("exp05_overfit  x5j2v8c0ke  seed 0  ▸ running, 180/300, started 20 s ago")
+    assert "  parent       none" in lines
+    assert "  checkpoints  none" in lines
+
+
+def test_a_parent_that_is_not_here_is_named(cast, screen):
+    lines = shown.render(make_exp01(cast), screen(), path="p", num_keys=1)
+    assert "  parent       k3f9, which is not in this store" in lines
+
+
+def test_outcomes_against_the_parent(cast, screen):
+    run = make_exp01(cast)
+    last = []
+    for outcome, reason in (
+        (Outcome.NO_DIFFERENCE, ""),
+        (Outcome.INCONCLUSIVE, "1 seed each and no noise declared"),
+    ):
+        made = against(cast, run, outcome, 0.004, reason)
+        last.append(shown.render(run, screen(), path="p", num_keys=1, against=made)[-1])
+    assert last == [
+        "no difference  from k3f9 baseline: +0.004, inside noise ±0.022",
+        "inconclusive  against k3f9 baseline: 1 seed each and no noise declared",
+    ]
+
+
+def test_damaged_and_many_checkpoints_are_counted(cast, screen):
+    many = tuple(Checkpoint(step=s * 100, bytes=1000, complete=True) for s in range(1, 12))
+    bad = Checkpoint(step=1200, bytes=0, complete=False, problem="no manifest")
+    run = make_exp01(cast, checkpoints=(*many, bad))
+    lines = shown.render(run, screen(), path="p", num_keys=1)
+    assert "  checkpoints  11, from 100 to 1100; 11 kB; 1 damaged" in lines
+
+
+def test_hostile_text_in_a_run_stays_text(cast, screen):
+    run = make_exp01(cast, notes=("\x1b]0;gotcha\x07",), command=("python", "\x1b[31m"))
+    lines = shown.render(run, screen(), path="p", num_keys=1)
+    assert not any("\x1b" in line or "\x07" in line for line in lines)
+    assert any("\\x1b]0;gotcha\\x07" in line for line in lines)
+
+
+def test_show_digest(cast, screen, golden):
+    run = make_exp01(cast)
+    parts = digest_shown.DigestParts(
+        digest=run.digest,
+        num_counted=41,
+        seed_key="seed",
+        seed=0,
+        has_seed=True,
+        ignored=("loop.num_workers", "loop.device", "loop.print_every"),
+        stubbed={"loop.log_dir": "${hydra:runtime.output_dir}"},
+        today=run.digest,
+    )
+    lines = digest_shown.render(parts, screen(), against=against(cast, run))
+    golden("show-digest.txt", lines)
+    moved = replace(parts, today="v1:ffff20a9b1c4d7")
+    assert any(
+        "under today's it is v1:ffff20a9b1c4" in line
+        for line in digest_shown.render(moved, screen())
+    )
+
+
+def make_status(cast, **change):
+    rows = tuple(row for row in cast.rows)
+    made = StoreStatus(
+        work_tree=WorkTreeStatus(
+            in_git=True,
+            branch="main",
+            commit=cast.second,
+            edits=(("M", "README.md"), ("M", "conf/exp/exp02_cosine.yaml")),
+            head=cast.rows[-1],
+            head_step=300,
+        ),
+        store="runs",
+        num_runs=15,
+        bytes=141_000_000,
+        rows=rows,
+        counts={"finished": 12, "running": 1, "crashed": 1, "failed": 1},
+        metric="val/loss",
+    )
+    return replace(made, **change)
+
+
+def test_status_at_100_columns(cast, screen, golden):
+    golden("status-100.txt", status.render(make_status(cast), screen()))
+
+
+def test_status_at_50_columns_drops_the_metric_and_cuts_the_reason(cast, screen, golden):
+    lines = status.render(make_status(cast), screen(width=56))
+    table = lines[4:-2]
+    assert max(cells(line) for line in table) <= 56
+    golden("status-56.txt", lines)
+
+
+def test_status_in_a_pipe(cast, screen, golden):
+    golden("status-pipe.txt", status.render(make_status(cast), screen(terminal=False, ascii=True)))
+
+
+def test_status_work_tree_lines(cast, screen):
+    tree = make_status(cast).work_tree
+
+    def first(**change):
+        return status.render(make_status(cast, work_tree=replace(tree, **change)), screen())[0]
+
+    assert first(edits=(), equals_head=True) == (
+        "work tree  main 7c1e88a, clean, equals HEAD k3f9 baseline@300"
+    )
+    assert first(head=None, edits=(), baseline=cast.rows[-1]) == (
+        "work tree  main 7c1e88a, clean; no HEAD yet: the next run's parent is k3f9 baseline"
+    )
+    assert first(branch="detached", edits=(), equals_head=True).startswith(
+        "work tree  detached at 7c1e88a"
+    )
+    assert first(in_git=False, reason="not in a git repository") == (
+        "work tree  not in a git repository: runs keep config and weights, not code"
+    )
+    assert first(commit=None, head=None, edits=()).startswith("work tree  no commit yet, clean;")
+
+
+def test_status_of_an_empty_store_has_no_table(cast, screen):
+    lines = status.render(make_status(cast, rows=(), num_runs=0, bytes=0), screen())
+    assert lines[-1] == "store      runs: 0 runs, 0 B"
+
+
+def test_an_unfinished_op_is_said(cast, screen):
+    tree = replace(
+        make_status(cast).work_tree,
+        unfinished="rollback to k3f9@300 stopped after 2 of 4 paths, 3 min ago",
+    )
+    lines = status.render(make_status(cast, work_tree=tree), screen())
+    assert (
+        "unfinished rollback to k3f9@300 stopped after 2 of 4 paths, 3 min ago:"
+        " --continue or --abort" in lines
+    )
+
+
+def test_what_needs_a_run_and_how_to_go_on(cast, screen):
+    made = make_status(cast)
+    assert status.need_a_run(made) == ["exp09_fp16:s0", "exp06_moe:s1"]
+    assert status.next_commands(made, screen()) == [("resume", "expdb resume a9m4")]
+    preempted = replace(cast.rows[0], state=RunState.PREEMPTED)
+    both = replace(made, rows=(preempted, *cast.rows[1:]))
+    assert status.next_commands(both, screen()) == [("resume", "expdb resume x5j2")]
+
+
+def test_seeds_fold_to_ranges():
+    assert status.seeds([2, 0, 1]) == "0-2"
+    assert status.seeds([0, 2, 3, 4, 9]) == "0,2-4,9"
+    assert status.seeds([None]) == ""

@@ -86,9 +86,7 @@ def require_checkpoint(store: Store, run: Run, step: int, *, command: str) -> Ch
         raise Refused(
             f"checkpoint {step} of {named(store, run)} is "
             + (f"damaged: {problem}" if problem else "not there"),
-            hint=()
-            if good is None
-            else f"{command} {short(store, run.id)}@{good}",
+            hint=() if good is None else f"{command} {short(store, run.id)}@{good}",
         ) from error
 
 

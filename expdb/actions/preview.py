@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from expdb.git.blockers import blockers
+from expdb.actions.plan import save_and_plan
 from expdb.git.command import TIMEOUT_S, Completed
-from expdb.git.restore import Blocked, PlanRow, plan
-from expdb.git.snapshot import save_worktree
+from expdb.git.restore import Blocked, PlanRow
 from expdb.git.worktree import WorkTree
 
 LEFT_OUT = ("update-ref",)
@@ -62,7 +61,6 @@ def preview(
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
-    force: bool = False,
 ) -> tuple[tuple[PlanRow, ...], tuple[Blocked, ...]]:
     """Return the plan from the work tree as it stands to `tree`, and what blocks it.
 
@@ -84,6 +82,5 @@ def preview(
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,
-            force=force,
         )
     return rows, blocked

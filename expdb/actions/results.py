@@ -91,6 +91,8 @@ class RollbackResult:
     step: int | None = None
     saved_refs: tuple[str, ...] = ()
     """Git refs that keep edits made since it stopped (`--continue --force`)."""
+    edited_outside: tuple[str, ...] = ()
+    """Tracked paths outside the plan that were edited meanwhile; they were left as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import click
 
 from expdb.cli import options
 from expdb.cli.context import Context
+from expdb.errors import NotFound
 
 
 @click.command()
@@ -23,6 +24,8 @@ def baseline(context: Context, run: str | None, quiet: bool, as_json: bool) -> N
     with context.reader(warn_unfinished=run is None) as reader:
         if run is None:
             found = show_baseline(reader)
+            if found.after is None:
+                raise NotFound("no baseline is set", hint="set one: expdb baseline RUN")
         else:
             found = set_baseline(reader, context.resolve(reader, run), worktree=context.worktree)
         if as_json:
@@ -31,7 +34,7 @@ def baseline(context: Context, run: str | None, quiet: bool, as_json: bool) -> N
         elif quiet:
             out.lines([found.after.run] if found.after else [])
         elif run is None:
-            out.lines(report.render_baseline(found, out.style))
+            out.lines([report.named_baseline(found)])
         else:
             for line in report.render_baseline(found, out.talk_style):
                 out.talk(line)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expdb.cli.output import Output
+from expdb.errors import Refused
 
 if TYPE_CHECKING:
-    from expdb.git.worktree import WorkTree
+    from expdb.git.worktree import Unavailable, WorkTree
     from expdb.index.reader import Reader
     from expdb.model import RunAt
     from expdb.store.resolve import Resolved
@@ -46,12 +47,34 @@ class Context:
         return open_store(find_store(start=self.directory, explicit=explicit))
 
     @cached_property
+    def _found_worktree(self) -> WorkTree | Unavailable:
+        from expdb.git.worktree import find_worktree
+
+        return find_worktree(self.directory)
+
+    @property
     def worktree(self) -> WorkTree | None:
         """The git work tree of the current folder; None outside of one."""
-        from expdb.git.worktree import WorkTree, find_worktree
+        from expdb.git.worktree import WorkTree
 
-        found = find_worktree(self.directory)
+        found = self._found_worktree
         return found if isinstance(found, WorkTree) else None
+
+    def require_worktree(self) -> WorkTree:
+        """Return the git work tree of the current folder.
+
+        Raises:
+            Refused: there is none.
+        """
+        from expdb.git.worktree import Unavailable
+
+        found = self._found_worktree
+        if isinstance(found, Unavailable):
+            raise Refused(
+                f"{found.reason}: there is no code here to go back with",
+                hint="config and weights of a run: expdb path RUN",
+            )
+        return found
 
     def head(self) -> RunAt | None:
         """Return where this work tree came from; None while it follows the baseline."""
@@ -107,7 +130,7 @@ class Context:
 
         if self.worktree is None:
             return
-        found = unfinished(self.worktree.git_dir, store.layout)
+        found = unfinished(self.worktree, store)
         if found is None:
             return
         since = ago(found.op.created_at_ms, self.out.style.now_ms)

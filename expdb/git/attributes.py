@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from expdb.git.command import nul_joined
+from expdb.git.command import TIMEOUT_S, Completed, GitError, GitTimeout, nul_joined
 
 if TYPE_CHECKING:
     from expdb.git.worktree import WorkTree
@@ -71,3 +71,30 @@ def without_filters(names: Iterable[str]) -> tuple[str, ...]:
         for setting in (".clean=", ".smudge=", ".process=", ".required=false")
         for word in ("-c", f"filter.{name}{setting}")
     )
+
+
+def despite_filters(
+    worktree: WorkTree,
+    words: Sequence[str],
+    *,
+    index: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Completed:
+    """Run git; where it fails and filters are configured, run it again without them.
+
+    Git compares files through their filters in many commands, and a required filter that fails
+    ends each of them; raw bytes still tell what is edited.
+
+    Raises:
+        GitError: it fails without filters too.
+    """
+    try:
+        return worktree.git(words, index=index, timeout_s=timeout_s)
+    except GitTimeout:
+        raise
+    except GitError:
+        names = drivers(worktree)
+        if not names:
+            raise
+        off = (*without_filters(names), *words)
+        return worktree.git(off, index=index, timeout_s=timeout_s)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from expdb.git.attributes import drivers, without_filters
+from expdb.git.attributes import despite_filters, drivers, without_filters
 from expdb.git.command import GitError, first_line, nul_joined
 from expdb.git.index import fill_index
 from expdb.git.untracked import Untracked, find_untracked
@@ -73,7 +73,7 @@ def add_paths(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:
 
 def missing_from(worktree: WorkTree, index: Path) -> list[str]:
     """Return the tracked paths whose state on disk is not what `index` says."""
-    return worktree.git(("diff-files", "--name-only", "-z"), index=index).names
+    return despite_filters(worktree, ("diff-files", "--name-only", "-z"), index=index).names
 
 
 def _add_tracked(worktree: WorkTree, index: Path) -> list[str]:

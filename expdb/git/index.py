@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from expdb.git.attributes import despite_filters
 from expdb.git.worktree import WorkTree
 
 GITLINK: Final = "160000"
@@ -104,7 +105,7 @@ def fill_index(worktree: WorkTree, index: Path, tree: str | None) -> None:
 
 def write_tree(worktree: WorkTree, index: Path) -> str:
     """Write the tree that `index` describes and return its id."""
-    return worktree.git(("write-tree",), index=index).text
+    return despite_filters(worktree, ("write-tree",), index=index).text
 
 
 def refresh(worktree: WorkTree, index: Path) -> None:

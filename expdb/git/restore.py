@@ -19,6 +19,7 @@ from typing import Final
 
 from expdb.errors import NotFound, Refused
 from expdb.git.blockers import Blocked, blockers, folder_reason
+from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
 from expdb.git.disk import kind_of, remove_empty_folders, remove_path
 from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
@@ -95,7 +96,7 @@ def verify(worktree: WorkTree, tree: str, rows: Sequence[PlanRow] = ()) -> list[
         words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", f"{tree}^{{tree}}", found)
         differing = set(worktree.git(words).names)
         if done.rc != 0:
-            differing.update(worktree.git(("diff-files", "--name-only", "-z"), index=index).names)
+            differing.update(missing_from(worktree, index))
     left = (row.path for row in rows if row.after is None)
     differing.update(p for p in left if kind_of(worktree.top, p) in ("file", "link", "other"))
     return sorted(differing)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from expdb.git.attributes import drivers, without_filters
-from expdb.git.command import TIMEOUT_S, GitError
+from expdb.git.attributes import despite_filters
+from expdb.git.command import TIMEOUT_S
 
 if TYPE_CHECKING:
     from expdb.git.worktree import WorkTree
@@ -50,14 +50,7 @@ def read_status(worktree: WorkTree, *, untracked: bool, timeout_s: float = TIMEO
         "--ignore-submodules=none",
         "--untracked-files=" + ("all" if untracked else "no"),
     )
-    try:
-        done = worktree.git(words, timeout_s=timeout_s)
-    except GitError:
-        names = drivers(worktree)
-        if not names:
-            raise
-        # A required filter that fails stops git from comparing at all; the raw bytes still tell.
-        done = worktree.git((*without_filters(names), *words), timeout_s=timeout_s)
+    done = despite_filters(worktree, words, timeout_s=timeout_s)
     return parse_status(done.names)
 
 

@@ -56,7 +56,7 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
         try:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
         except UnicodeEncodeError:
-            # Lone surrogates, from a damaged or foreign name: it must not keep the store from being read.
+            # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
             _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
 
 

@@ -1,8 +1,8 @@
 """Reading the index: the newest generation, brought up to date, with live runs laid over it.
 
 A reader's connection has the temporary views `runs params series attempts files checkpoints evals
-events used_files refs`. They join the generation with the runs that it may not hold: those that live, and
-those that changed where no generation can be written.
+events used_files refs`. They join the generation with the runs that it may not hold: those that
+live, and those that changed where no generation can be written.
 
 Invariant: what a reader shows is what the run folders say, whatever the state of the index files.
 """

@@ -1,7 +1,7 @@
 """Runs as rows of the index; the same function feeds the build and the live overlay.
 
-Invariant: rows have the columns of `schema.sql`, in its order, and none that the schema forbids to be
-null; a number that a damaged file holds and no column can is 0 or null.
+Invariant: rows have the columns of `schema.sql`, in its order, and no null where the schema forbids
+it; a number that a damaged file holds and no column can is 0 or null.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _run(run: Run) -> tuple[Any, ...]:
         _int(run.best_step()), _int(series.nonfinite_step) if series else None,
         run.digest, pin.commit, pin.tree, pin.branch, pin.snapshot, bool(pin.dirty),
         bool(pin.reproducible), len(run.attempts), _count(run.num_dropped), run.path,
-        _count(run.bytes), list(run.labels), list(run.notes), list(run.problems), _json(run.settings),
-        version_text(run.version),
+        _count(run.bytes), list(run.labels), list(run.notes), list(run.problems),
+        _json(run.settings), version_text(run.version),
     )  # fmt: skip
 
 
@@ -172,8 +172,8 @@ def _files(run: Run) -> Iterator[tuple[Any, ...]]:
 def _checkpoints(run: Run) -> Iterator[tuple[Any, ...]]:
     for item in run.checkpoints:
         yield (
-            run.id, _count(item.step), _count(item.bytes), bool(item.complete), _count(item.attempt),
-            _count(item.created_at_ms), item.problem,
+            run.id, _count(item.step), _count(item.bytes), bool(item.complete),
+            _count(item.attempt), _count(item.created_at_ms), item.problem,
         )  # fmt: skip
 
 

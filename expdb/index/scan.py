@@ -1,7 +1,7 @@
 """Which runs there are and which have changed; reading those that have.
 
-Invariant: a run counts as settled only in a final state, whole, and with a status.json older than two
-seconds at the scan: a change in the same tick of the file clock would not show in its version.
+Invariant: a run counts as settled only in a final state, whole, and with a status.json older than
+two seconds at the scan: a change in the same tick of the file clock would not show in its version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What differs between runs besides their metrics: config, code, environment, data.
 
-Invariant: configs are compared key by key under today's rules (those of the newest run given), not by
-the digests that were made under the rules of their day.
+Invariant: configs are compared key by key under today's rules (those of the newest run given), not
+by the digests that were made under the rules of their day.
 """
 
 from __future__ import annotations

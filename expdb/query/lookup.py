@@ -214,14 +214,14 @@ def _last_values(reader: Reader, metric: str) -> dict[str, float]:
 
 
 def best_checkpoint(reader: Reader, row: ResolveRow) -> int | None:
-    """Return the checkpoint at whose step the objective is best; None where it has no point there."""
+    """Return the checkpoint at whose step the objective is best; None if no point is at one."""
     if row.objective is None:
         return None
-    steps, values = Points(reader, row.id).of(row.objective.metric)
+    curve = Points(reader, row.id).of(row.objective.metric)
     sign = 1.0 if row.objective.mode == "min" else -1.0
     kept = [
         (sign * value, step)
-        for step, value in zip(steps, values, strict=True)
+        for step, value in zip(curve.steps.tolist(), curve.values.tolist(), strict=True)
         if step in row.checkpoints and math.isfinite(value)
     ]
     return min(kept)[1] if kept else None

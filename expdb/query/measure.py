@@ -219,8 +219,8 @@ def _eval_diff(measure: Measure, key: str) -> MetricDiff:
         *(_band(values[0], evals[0], *pair) for pair in zip(values[1:], evals[1:], strict=True)),
     ]
     outcomes: list[Outcome | None] = [None]
-    for value, band in zip(values[1:], bands[1:], strict=True):
-        delta = delta_of(values[0], value)
+    for found, band in zip(values[1:], bands[1:], strict=True):
+        delta = delta_of(values[0], found)
         known = delta is not None and band is not None and mode is not None
         outcomes.append(classify(delta or 0.0, mode or "max", band) if known else None)
     counts = {one.n for one in evals if one is not None}

@@ -1,7 +1,7 @@
 """How much two runs of the same config differ by chance.
 
-Invariant: without a declared standard deviation, and without three seeds to measure one, there is no
-band, and nothing is called better or worse.
+Invariant: without a declared standard deviation, and without three seeds to measure one, there is
+no band, and nothing is called better or worse.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def noise_of(reader: Reader, run: Run | RunRow, metric: str, *others: Run | RunR
     """Return the noise of a metric between single runs; None when it is not known.
 
     A declaration in the settings of the newest run given counts first. Else it is the standard
-    deviation over the newest finished run of each of three or more seeds, with one config digest: of
-    `run`'s config, else of the first of `others` that has so many.
+    deviation over the newest finished run of each of three or more seeds of one config: that of
+    `run`, else of the first of `others` that has so many.
     """
     runs = (run, *others)
     newest = max(runs, key=lambda item: (item.created_at_ms, item.id))
@@ -62,7 +62,9 @@ def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[floa
     sql = """
         SELECT seed, value FROM (
             SELECT r.seed, CASE WHEN r.objective = ? THEN r.value ELSE s.last END AS value,
-                row_number() OVER (PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC) AS n
+                row_number() OVER (
+                    PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC
+                ) AS n
             FROM runs r LEFT JOIN series s ON s.run = r.id AND s.key = ?
             WHERE r.state = 'finished' AND r.seed IS NOT NULL
                 AND r.experiment = ? AND r.variant = ? AND r.digest = ?

@@ -1,7 +1,7 @@
 """`rank`: finished runs by one metric, best first, and why the others are not among them.
 
-Invariant: NaN, Inf and runs that have not finished never win; every run with the objective is either
-ranked or named with the reason. Ties stand in a fixed order, the older first.
+Invariant: NaN, Inf and runs that have not finished never win; every run with the objective is
+either ranked or named with the reason. Ties stand in a fixed order, the older first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ranking(
     limit: int | None = None,
     head: RunAt | None = None,
 ) -> Ranking:
-    """Rank the runs by `metric`, else by the objective of the baseline, else of the newest finished run.
+    """Rank the runs by `metric`, else by the objective of the baseline or the newest finished run.
 
     Args:
         reader: the index.

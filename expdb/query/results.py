@@ -167,7 +167,7 @@ class CodeDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedDiff:
-    """One named text (environment variable, package, data digest) in each run; None where absent."""
+    """One named text (environment, package, data digest) in each run; None where absent."""
 
     name: str
     values: tuple[str | None, ...]
@@ -240,7 +240,7 @@ class WorkTreeStatus:
     branch: str | None = None
     commit: str | None = None
     edits: tuple[tuple[str, str], ...] = ()
-    """(status letter, path) of every edited or untracked file; against HEAD's pinned tree when HEAD is set."""
+    """(status letter, path) of every edited or untracked file; against HEAD's tree when set."""
     head: RunRow | None = None
     head_step: int | None = None
     equals_head: bool = False

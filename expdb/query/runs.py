@@ -151,7 +151,7 @@ def _metrics(
 def baseline_row(
     reader: Reader, *, head: RunAt | None = None, objective: Objective | None = None
 ) -> RunRow | None:
-    """Return what runs are measured against: the ref `baseline`, else the newest finished baseline."""
+    """Return what runs are measured against: the ref `baseline`, else the newest baseline run."""
     ref = reader.refs.get("baseline")
     if ref is not None:
         found = run_rows(reader, where="r.id = ?", params=[ref.run], head=head, objective=objective)

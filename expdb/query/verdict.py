@@ -1,7 +1,7 @@
 """Whether one run is better than another, and why one may say so.
 
-Invariant: `better` and `worse` need two finished runs, the same data, a finite objective and a known
-noise band; anything else is inconclusive, with the reason that comes first.
+Invariant: `better` and `worse` need two finished runs, the same data, a finite objective and a
+known noise band; anything else is inconclusive, with the reason that comes first.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ DIGEST_CHARS = len("sha256:") + 8
 
 def verdict(measure: Measure, at: int, noise: Noise | None, *, id_length: int = 4) -> Verdict:
     """Return the verdict on the run at place `at` against the first."""
-    first, run = measure.runs[0], measure.runs[at]
-    objective = measure.objective
+    run, objective = measure.runs[at], measure.objective
     base, value = measure.of_objective(0), measure.of_objective(at)
     delta = delta_of(base, value)
     pct = percent_of(objective.metric, base, delta) if objective else None

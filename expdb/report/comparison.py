@@ -25,6 +25,7 @@ from expdb.report.words import (
     counted,
     environment_line,
     head_label,
+    short_digest,
 )
 from expdb.signs import Colour
 from expdb.text import (
@@ -41,7 +42,6 @@ from expdb.text import (
 
 MAX_FILES = 30
 NARROW = 80
-DIGEST_CELLS = len("sha256:") + 8
 QUIET_PREFIXES = ("layer/", "sys/")
 """Metrics by the hundred that say little side by side; `--all` lists them."""
 
@@ -156,8 +156,7 @@ def _named(
 
 def _named_value(value: str, style: Style) -> str:
     """Return a digest with its first 8 characters, and any other text cut in the middle."""
-    short = value[:DIGEST_CELLS] if value.startswith("sha256:") else value
-    return cut_middle(plain(short), CONFIG_CELLS, style.signs.ellipsis)
+    return cut_middle(plain(short_digest(value)), CONFIG_CELLS, style.signs.ellipsis)
 
 
 def _metrics(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]:

@@ -54,7 +54,7 @@ def render(parts: DigestParts, style: Style, *, against: Comparison | None = Non
         parent = against.runs[0]
         out += ["", f"against {label(parent, style)}, {parent.digest[:15]}"]
         differ = [diff for diff in against.config if diff.differs]
-        out += [f"  {change(diff, style)}" for diff in differ] or ["  nothing differs"]
+        out += [f"  {change(diff, style, gap=2)}" for diff in differ] or ["  nothing differs"]
     return out
 
 

@@ -23,7 +23,7 @@ from expdb.query.results import (
 )
 
 if TYPE_CHECKING:
-    from expdb.actions.results import OpRow, RollbackPlan
+    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult
 
 SCHEMA_VERSION = 1
 
@@ -307,6 +307,21 @@ def rollback_plan(plan: RollbackPlan) -> Data:
         config=[{"key": d.key, **_values(d.values)} for d in plan.config if d.differs],
         tree=plan.tree,
         nothing_to_do=plan.nothing_to_do,
+    )
+
+
+def rollback_result(result: RollbackResult) -> Data:
+    """Return a rollback that was carried out, continued or taken back."""
+    return document(
+        op=result.op,
+        how=result.how,
+        run=result.run,
+        step=result.step,
+        tree=result.tree,
+        num_paths=result.num_paths,
+        num_left=result.num_left,
+        undo_ref=result.undo_ref,
+        saved_refs=list(result.saved_refs),
     )
 
 

@@ -89,6 +89,17 @@ def _at(at: RunAt | None, style: Style) -> str:
     return style.run(at.run) + ("" if at.step is None else f"@{at.step}")
 
 
+def named_baseline(result: BaselineResult) -> str:
+    """Return which run is the baseline: `k3f9x2m7qd  baseline  seed 0`."""
+    if result.after is None:
+        return "none"
+    at = "" if result.after.step is None else f"@{result.after.step}"
+    if result.run is None:
+        return f"{result.after.run}{at}  not in this store"
+    seed = "" if result.run.seed is None else f"  seed {result.run.seed}"
+    return f"{result.run.id}{at}  {plain(result.run.name)}{seed}"
+
+
 def render_baseline(result: BaselineResult, style: Style) -> list[str]:
     """Return the ref `baseline` after the call, and what it was."""
     name = f" {plain(result.run.name)}" if result.run is not None else ""

@@ -127,13 +127,13 @@ def _config(config: Sequence[ConfigDiff], style: Style) -> str:
     return f"{counted(len(differ), 'key')}  {change(differ[0], style)}{more}"
 
 
-def change(diff: ConfigDiff, style: Style) -> str:
+def change(diff: ConfigDiff, style: Style, *, gap: int = 1) -> str:
     """Return how a key moves: `optim.lr 0.003 -> 0.01`."""
     before, after = (
         "-" if value is ABSENT else config_value(value, ellipsis=style.signs.ellipsis)
         for value in diff.values[:2]
     )
-    return f"{plain(diff.key)} {before} {style.signs.arrow} {after}"
+    return f"{plain(diff.key)}{' ' * gap}{before} {style.signs.arrow} {after}"
 
 
 def _weights(plan: RollbackPlan) -> str:

@@ -23,6 +23,7 @@ from expdb.report.words import (
     environment_line,
     label,
     noise_band,
+    short_digest,
     step_of,
 )
 from expdb.signs import STATE_GLYPHS
@@ -148,7 +149,7 @@ def _data(attempt: Attempt | None) -> str:
         return ""
     names = dict.fromkeys(str(item["name"]) for item in attempt.data.values() if item.get("name"))
     sizes = [f"{_bytes(item)} {split}" for split, item in attempt.data.items() if "bytes" in item]
-    digests = dict.fromkeys(str(item.get("digest", ""))[:15] for item in attempt.data.values())
+    digests = dict.fromkeys(short_digest(item.get("digest")) for item in attempt.data.values())
     parts = [", ".join(names)]
     if sizes:
         parts.append(" and ".join(sizes) + " bytes")

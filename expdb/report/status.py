@@ -72,8 +72,8 @@ def _against_head(tree: WorkTreeStatus, style: Style) -> str:
     if tree.equals_head:
         return f"clean, equals HEAD {head}"
     if tree.edits:
-        return f"HEAD {head}; since then {edited} edited"
-    return f"clean; HEAD is {head}"
+        return f"rolled back to {head}; since then {edited} edited"
+    return f"clean, at another commit than HEAD {head}"
 
 
 def _grid(status: StoreStatus, style: Style) -> Grid:

@@ -5,6 +5,7 @@ Invariant: an outcome has the same word everywhere; a run in text is its id, the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,6 +38,9 @@ READINGS: Final[Mapping[str, str]] = {
     "best": "best value",
     "mean_last_3": "mean of the last 3",
 }
+
+
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def counted(number: int, word: str) -> str:
@@ -111,6 +115,14 @@ def code_line(pin: Pin) -> str:
     edits = counted(pin.num_edits, "edit") if pin.num_edits else "edits"
     kept = f", kept as snapshot {pin.snapshot[:7]}" if pin.snapshot else ", not kept"
     return f"{at} with {edits}{kept}"
+
+
+def short_digest(value: object) -> str:
+    """Return a data digest with 8 hex digits, `sha256:5b0e91c2`, and any other text whole."""
+    text = "" if value is None else str(value)
+    if text.startswith("sha256:"):
+        return text[: len("sha256:") + 8]
+    return f"sha256:{text[:8]}" if SHA256.fullmatch(text) else text
 
 
 def code_short(pin: Pin) -> str:

@@ -1,4 +1,4 @@
-"""Real repositories for the tests of git: small, each with its own identity, no user configuration."""
+"""Real repositories for the tests of git: small, with an identity, without user configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pins where git does not keep everything as plain files: a start works, and says what is missing."""
+"""Pins where git does not keep all as plain files: a start works, and says what is missing."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def shared(repo):
 
 
 def as_nobody(top):
-    """Pin in a process of another user; it is forked, since the interpreter may be closed to others."""
+    """Pin as another user; by fork, since the interpreter may be closed to others."""
     if os.geteuid() != 0:
         pytest.skip("only root can run a process as another user")
     read, write = os.pipe()

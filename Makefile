@@ -1,0 +1,58 @@
+# `make help` lists what there is. Everything runs in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+export OMP_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test check lint fix bench soak gpu docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: expdb needs Python 3.11 or newer"; echo "hint: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-e '.[train,dev]'
+	@touch $(STAMP)
+
+install: $(STAMP) ## make .venv with expdb, torch and the tools
+
+train: $(STAMP) ## train baseline and exp01, then compare them (about two minutes)
+	$(BIN)/python train.py +exp=baseline
+	$(BIN)/python train.py +exp=exp01
+	$(BIN)/expdb compare baseline exp01
+
+test: $(STAMP) ## run the test suite (under 4 minutes on 2 cores)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not gpu"
+
+lint: $(STAMP) ## formatting, style, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test ## all that must pass before a commit
+
+fix: $(STAMP) ## format, and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## measure, and print ratios (no test depends on a clock)
+	$(BIN)/python -m bench.log_cost
+
+soak: $(STAMP) ## the long tests, without a bound on time (SOAK=n multiplies the examples)
+	$(BIN)/python -m pytest -n $(WORKERS) -m soak
+
+gpu: $(STAMP) ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
+
+docs: $(STAMP) ## write docs/cli.md from the commands
+	$(BIN)/python -m expdb.cli.reference docs/cli.md
+
+clean: ## remove .venv and what tools left; runs/ stays
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,292 @@
+"""Carrying out a change of a work tree, so that it can be finished or taken back from any point.
+
+The order: lock, mark, snapshot and plan, begin-op, files and index, verification, HEAD, end-op,
+mark and lock away.
+
+Invariant: before the begin-op nothing that the user sees is changed; after it the op has all that
+is needed to go on in either direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from expdb.actions.checks import own_paths, require_calm, store_paths
+from expdb.actions.live import require_none_started
+from expdb.actions.plan import odd_modes, save_and_plan
+from expdb.actions.record import Change, TreeState, decode, encode
+from expdb.actions.unfinished import require_finished
+from expdb.errors import Corrupt, Refused
+from expdb.git.disk import kind_of
+from expdb.git.restore import Blocked, PlanRow, path_states, put_index_back, restore, verify
+from expdb.git.snapshot import Saved, forget_saved
+from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
+from expdb.git.worktree import WorkTree
+from expdb.model import Op, RunAt
+from expdb.store import ops
+from expdb.store.files import exclusive
+from expdb.store.head import Head, read_head, write_head
+from expdb.store.ids import new_id
+from expdb.store.store import Store
+from expdb.text import plain
+
+Kind = Literal["rollback", "undo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """Where a work tree is to go, and why."""
+
+    kind: Kind
+    what: str
+    """One line for people: `rollback to k3f9 baseline@300`."""
+    tree: str
+    commit: str
+    at: RunAt | None = None
+    """What HEAD becomes, set by the op itself; else it becomes `state.head`."""
+    state: TreeState | None = None
+    """The saved state that comes back, for an undo."""
+    undoes: str | None = None
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    secret_files: tuple[str, ...] = DEFAULT_SECRET_FILES
+
+    def after(self, op: str) -> TreeState:
+        """Return the state that the op `op` leads to."""
+        if self.state is not None:
+            return self.state
+        head = None if self.at is None else Head(run=self.at.run, step=self.at.step, op=op)
+        return TreeState(tree=self.tree, commit=self.commit, index=None, head=head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A change that was carried out."""
+
+    op: Op
+    """The begin-op."""
+    change: Change
+    num_written: int
+    edited_outside: tuple[str, ...] = ()
+    """Tracked paths outside the plan that were edited meanwhile; they were left as they are."""
+
+
+def carry_out(
+    store: Store,
+    worktree: WorkTree,
+    goal: Goal,
+    *,
+    force: bool = False,
+    own: bool = False,
+    since_ns: int,
+) -> Done:
+    """Bring the work tree to the goal; `since_ns` is when the check for live runs was made.
+
+    Raises:
+        Refused: something would be lost, or is in the way; nothing was written.
+        Conflict: another process is changing this work tree.
+        Corrupt: the result is not what it should be; it can be continued or taken back.
+    """
+    op = new_id()
+    with exclusive(ops.lock_path(worktree.git_dir), what="this work tree"):
+        require_finished(worktree, store, holding=True)
+        require_calm(worktree)
+        marker = ops.Marker(
+            op=op,
+            store=str(store.root.resolve()),
+            kind=goal.kind,
+            what=goal.what,
+            created_at_ms=ops.now_ms(),
+        )
+        ops.mark_unfinished(worktree.git_dir, marker)
+        begun = False
+        try:
+            require_none_started(store, worktree.git_dir, since_ns=since_ns)
+            begin = _begin(store, worktree, goal, op, force=force, own=own)
+            ops.write_op(store.layout, begin)
+            begun = True
+        finally:
+            if not begun:
+                forget_saved(worktree, op)
+                ops.clear_unfinished(worktree.git_dir, op)
+        try:
+            return finish(store, worktree, begin)
+        except Refused:
+            _close_untouched(store, worktree, begin)
+            raise
+
+
+def _close_untouched(store: Store, worktree: WorkTree, begin: Op) -> None:
+    """End an op that was refused before its first write; any other stays unfinished."""
+    states = path_states(worktree, decode(begin).rows)
+    if "after" not in states.values():
+        _end(store, worktree, begin, phase="abort")
+
+
+def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool, own: bool) -> Op:
+    """Save the present state and return the begin-op, not written yet."""
+    saved, rows, blocked = save_and_plan(
+        worktree,
+        goal.tree,
+        op=op,
+        store_root=store.root,
+        exclude=goal.exclude,
+        secret_files=goal.secret_files,
+        force=force,
+    )
+    require_free(rows, (*store_paths(store, worktree, rows), *blocked), verb=goal.kind)
+    if not own:
+        require_foreign(own_paths(worktree, rows))
+    before, after = encode(
+        Change(
+            before=_state_of(worktree, saved, op, rows),
+            after=goal.after(op),
+            rows=rows,
+            exclude=goal.exclude,
+            secret_files=goal.secret_files,
+        )
+    )
+    return Op(
+        id=op,
+        kind=goal.kind,
+        phase="begin",
+        created_at_ms=ops.now_ms(),
+        what=goal.what,
+        before=before,
+        after=after,
+        undoes=goal.undoes,
+        who=ops.who(),
+        host=ops.host(),
+        work_tree=str(worktree.git_dir),
+    )
+
+
+def _state_of(worktree: WorkTree, saved: Saved, op: str, rows: Sequence[PlanRow]) -> TreeState:
+    return TreeState(
+        tree=saved.tree,
+        commit=saved.commit,
+        index=op,
+        head=read_head(worktree.git_dir),
+        modes=odd_modes(worktree.top, rows),
+    )
+
+
+def require_free(rows: Sequence[PlanRow], blocked: Sequence[Blocked], *, verb: Kind) -> None:
+    """Refuse a plan with paths in the way.
+
+    Raises:
+        Refused: there are some; `details` lists them.
+    """
+    if not blocked:
+        return
+    num_paths = len({row.path for row in rows} | {item.path for item in blocked})
+    paths = "1 path" if num_paths == 1 else f"{num_paths} paths"
+    hints = (
+        [f"leave this work tree alone: expdb {verb} --worktree DIR"] if verb == "rollback" else []
+    )
+    if any(item.can_save for item in blocked):
+        hints.insert(0, f"save single files first and go on: expdb {verb} --force")
+    folder = next((item for item in blocked if item.reason.startswith("a folder")), None)
+    if folder is not None:
+        hints.insert(0, f"move it away: {plain(folder.path)}")
+    raise Refused(
+        f"{len(blocked)} of {paths} would lose work that is saved nowhere; nothing written",
+        details=tuple(f"{plain(item.path)}  {plain(item.reason)}" for item in blocked),
+        hint=tuple(hints),
+    )
+
+
+def require_foreign(own: Sequence[str]) -> None:
+    """Refuse to change the code of the expdb that is running.
+
+    Raises:
+        Refused: `own` names some of it.
+    """
+    if own:
+        paths = "1 file" if len(own) == 1 else f"{len(own)} files"
+        raise Refused(
+            f"it would change {paths} of expdb itself in this work tree; nothing written",
+            details=tuple(plain(path) for path in own[:20]),
+            hint=("expdb rollback --worktree DIR", "do it all the same: expdb rollback --self"),
+        )
+
+
+def finish(
+    store: Store,
+    worktree: WorkTree,
+    begin: Op,
+    *,
+    back: bool = False,
+    force: bool = False,
+    saved_refs: Sequence[str] = (),
+) -> Done:
+    """Do what a begin-op says, or with `back` take it back; any part may have been done already.
+
+    Raises:
+        Refused: a path was edited since, or git's index is locked; nothing was written.
+        Corrupt: the result is not what it should be.
+    """
+    recorded = decode(begin)
+    change = recorded.reversed() if back else recorded
+    private = worktree.private_dir
+    num_written = 0
+    if change.rows:
+        num_written = restore(
+            worktree,
+            base_index=private / f"{begin.id}.base-index",
+            tree=change.after.tree,
+            rows=change.rows,
+            force=force,
+        )
+    for path, mode in change.after.modes.items():
+        if kind_of(worktree.top, path) == "file":
+            (worktree.top / path).chmod(mode)
+    outside = _verify(worktree, begin, change)
+    if change.after.index is not None:
+        put_index_back(worktree, private / f"{change.after.index}.index")
+    write_head(worktree.git_dir, change.after.head)
+    _end(store, worktree, begin, phase="abort" if back else "end", saved_refs=saved_refs)
+    return Done(op=begin, change=change, num_written=num_written, edited_outside=outside)
+
+
+def _end(
+    store: Store,
+    worktree: WorkTree,
+    begin: Op,
+    *,
+    phase: Literal["end", "abort"],
+    saved_refs: Sequence[str] = (),
+) -> None:
+    end = Op(
+        id=new_id(),
+        kind=begin.kind,
+        phase=phase,
+        created_at_ms=ops.now_ms(),
+        parents=(begin.id,),
+        what=begin.what,
+        after={"saved": list(saved_refs)} if saved_refs else {},
+        who=ops.who(),
+        host=ops.host(),
+        work_tree=begin.work_tree,
+    )
+    ops.write_op(store.layout, end)
+    ops.clear_unfinished(worktree.git_dir, begin.id)
+
+
+def _verify(worktree: WorkTree, begin: Op, change: Change) -> tuple[str, ...]:
+    """Return the paths outside the plan that differ; they were edited meanwhile.
+
+    Raises:
+        Corrupt: a path of the plan is not what it should be.
+    """
+    planned = {row.path for row in change.rows}
+    differing = verify(worktree, change.after.tree, change.rows)
+    wrong = [path for path in differing if path in planned]
+    if wrong:
+        raise Corrupt(
+            f"{begin.what}: {len(wrong)} of {len(planned)} paths did not come out as they should",
+            details=tuple(plain(path) for path in wrong[:20]),
+            hint="take it back: expdb rollback --abort",
+        )
+    return tuple(differing)

@@ -1,0 +1,137 @@
+"""`expdb undo [OP]`: the state before an op comes back; an undo is an op and can be undone.
+
+Invariant: an undo saves the present state first, like a rollback; nothing that was ever in the work
+tree at a rollback or an undo is lost.
+"""
+
+from __future__ import annotations
+
+import time
+
+from expdb.actions.baseline import undo_ref
+from expdb.actions.change import Goal, carry_out
+from expdb.actions.live import require_idle
+from expdb.actions.ops import History, is_of_ref
+from expdb.actions.record import decode
+from expdb.actions.results import UndoResult
+from expdb.actions.unfinished import require_finished
+from expdb.errors import Ambiguous, BadInput, NotFound, Refused
+from expdb.git.diff import has_object
+from expdb.git.worktree import WorkTree
+from expdb.index.reader import Reader
+from expdb.model import Op
+from expdb.store.ops import read_ops
+
+MIN_PREFIX = 4
+WORK_TREE_KINDS = ("rollback", "undo")
+
+
+def undo(
+    reader: Reader, worktree: WorkTree | None, word: str | None = None, *, force: bool = False
+) -> UndoResult:
+    """Undo the op called `word`, else the newest of this work tree that stands.
+
+    `force` saves single files in the way first.
+
+    Raises:
+        NotFound: there is no such op, or nothing to undo.
+        Ambiguous: several op ids begin so.
+        Refused: it cannot be undone here and now; nothing was written.
+        Conflict: the ref that it moved has been moved since.
+    """
+    started = time.monotonic()
+    store = reader.store
+    if worktree is not None:
+        require_finished(worktree, store)
+    history = History(read_ops(store.layout))
+    here = "" if worktree is None else str(worktree.git_dir)
+    op = history.newest_to_undo(here) if word is None else _named(history, word)
+    if op is None:
+        raise NotFound("nothing to undo in this work tree", hint="expdb ops --all")
+    _require_standing(history, op)
+    if is_of_ref(op):
+        done, before, after = undo_ref(store, op, worktree)
+        return UndoResult(
+            op=done.id,
+            undone=op,
+            ref=str(op.before["ref"]),
+            ref_before=before,
+            ref_after=after,
+            seconds=time.monotonic() - started,
+        )
+    if worktree is None or op.work_tree != here:
+        raise Refused(f"op {op.id} was made in another work tree", hint="undo it there")
+    return _undo_tree(reader, worktree, op, started=started, force=force)
+
+
+def _undo_tree(
+    reader: Reader, worktree: WorkTree, op: Op, *, started: float, force: bool
+) -> UndoResult:
+    since_ns = time.time_ns() - 10_000_000_000
+    require_idle(reader, worktree.git_dir)
+    change = decode(op)
+    state = change.before
+    index = worktree.private_dir / f"{state.index}.index"
+    if not has_object(worktree, state.commit) or not index.is_file():
+        raise Refused(
+            f"what op {op.id} saved is gone from this repository; nothing written",
+            hint=f"its paths: expdb ops; its commit was {state.commit[:7]}",
+        )
+    goal = Goal(
+        kind="undo",
+        what=f"undo of {op.id[:MIN_PREFIX]}",
+        tree=state.tree,
+        commit=state.commit,
+        state=state,
+        undoes=op.id,
+        exclude=change.exclude,
+        secret_files=change.secret_files,
+    )
+    done = carry_out(reader.store, worktree, goal, force=force, own=True, since_ns=since_ns)
+    actions = [row.action for row in done.change.rows]
+    return UndoResult(
+        op=done.op.id,
+        undone=op,
+        num_changed=actions.count("change"),
+        num_created=actions.count("create"),
+        num_deleted=actions.count("delete"),
+        num_staged=_num_staged(worktree),
+        head=None if state.head is None else state.head.at,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _named(history: History, word: str) -> Op:
+    if len(word) < MIN_PREFIX:
+        raise BadInput(f"an op is named by {MIN_PREFIX} characters or more", hint="expdb ops --all")
+    found = [op for op in history.ops if op.id.startswith(word)]
+    if not found:
+        raise NotFound(f"there is no op {word}", hint="expdb ops --all")
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{word} begins {len(found)} op ids",
+            details=tuple(f"{op.id}  {op.what}" for op in found),
+            hint="one more character is enough",
+        )
+    return found[0]
+
+
+def _require_standing(history: History, op: Op) -> None:
+    if not is_of_ref(op) and op.kind not in WORK_TREE_KINDS:
+        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint="expdb ops")
+    undone = history.undone_by(op)
+    if undone is not None:
+        raise Refused(
+            f"op {op.id} is undone already, by {undone.id}",
+            hint=f"again: expdb undo {undone.id[:MIN_PREFIX]}",
+        )
+    if history.state[op.id] != "done":
+        raise Refused(f"op {op.id} ({op.what}) was taken back before it ended", hint="expdb ops")
+
+
+def _num_staged(worktree: WorkTree) -> int:
+    """Return how many paths git's index has that HEAD has not, or differently."""
+    head = worktree.head()
+    if head is None:
+        return len(worktree.git(("ls-files", "-z")).names)
+    return len(worktree.git(("diff-index", "--cached", "--name-only", "-z", head)).names)

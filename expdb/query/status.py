@@ -1,0 +1,123 @@
+"""`status`: the work tree against HEAD, and the newest run of each experiment, variant and seed.
+
+Invariant: git's own index is not written; what git cannot tell is said in plain words.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from expdb import text
+from expdb.errors import Corrupt
+from expdb.git.command import GitError
+from expdb.git.index import refresh, temp_index
+from expdb.git.worktree import Unavailable, WorkTree, find_worktree
+from expdb.index.reader import Reader
+from expdb.model import RunAt
+from expdb.query.noise import noise_of
+from expdb.query.results import RunRow, StoreStatus, WorkTreeStatus
+from expdb.query.runs import baseline_row, default_objective, run_rows, with_deltas
+from expdb.store.ops import find_unfinished, is_held
+
+NEWEST_OF_EACH = """r.id IN (
+    SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
+
+
+def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatus:
+    """Return how the work tree around `cwd` stands, and the experiments of the store."""
+    rows = run_rows(
+        reader,
+        where=NEWEST_OF_EACH,
+        order="r.experiment, r.variant, r.seed NULLS FIRST",
+        head=head,
+    )
+    baseline = baseline_row(reader, head=head)
+    objective = default_objective(reader, baseline)
+    if objective is not None and rows:
+        newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
+        noise = noise_of(reader, baseline or newest, objective.metric, newest)
+        rows = with_deltas(reader, rows, baseline, noise)
+    counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
+    num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
+    return StoreStatus(
+        work_tree=work_tree_status(reader, cwd=cwd, head=head, baseline=baseline),
+        store=reader.store.name,
+        num_runs=num_runs,
+        bytes=int(size),
+        rows=tuple(rows),
+        counts=dict(counts),
+        metric=objective.metric if objective is not None else None,
+    )
+
+
+def work_tree_status(
+    reader: Reader, *, cwd: Path, head: RunAt | None, baseline: RunRow | None
+) -> WorkTreeStatus:
+    """Return how the work tree around `cwd` stands against HEAD, or git's HEAD if it is not set."""
+    worktree = find_worktree(cwd)
+    found = run_rows(reader, where="r.id = ?", params=[head.run], head=head) if head else []
+    head_row = found[0] if found else None
+    step = head.step if head is not None else None
+    if isinstance(worktree, Unavailable):
+        return WorkTreeStatus(
+            in_git=False, reason=worktree.reason, head=head_row, head_step=step, baseline=baseline
+        )
+    try:
+        tree = _pinned_tree(reader, worktree, head_row)
+        edits = worktree.edits() if tree is None else edits_against(worktree, tree)
+        reason = ""
+    except (GitError, OSError) as error:
+        tree, edits, reason = None, [], str(error)
+    return WorkTreeStatus(
+        in_git=True,
+        reason=reason,
+        branch=worktree.branch(),
+        commit=worktree.head(),
+        edits=tuple(edits),
+        head=head_row,
+        head_step=step,
+        equals_head=tree is not None and not edits,
+        baseline=baseline,
+        unfinished=_unfinished(reader, worktree),
+    )
+
+
+def _pinned_tree(reader: Reader, worktree: WorkTree, head: RunRow | None) -> str | None:
+    """Return the tree that HEAD's run is pinned to, where this repository has it."""
+    if head is None:
+        return None
+    tree = reader.rows("SELECT tree FROM runs WHERE id = ?", [head.id])[0][0]
+    return worktree.tree_of(tree) if tree else None
+
+
+def edits_against(worktree: WorkTree, tree: str) -> list[tuple[str, str]]:
+    """Return (letter, path) of all that differs from `tree`: M A D T, ? for what it does not have.
+
+    Raises:
+        GitError: git cannot read the repository.
+        OSError: there is no room for a temporary index.
+    """
+    with temp_index(worktree, worktree.index_path) as index:
+        worktree.git(("read-tree", "--reset", tree), index=index)
+        refresh(worktree, index)
+        words = iter(worktree.git(("diff-files", "--name-status", "-z"), index=index).names)
+        found = [(letter, next(words)) for letter in words]
+        others = ("ls-files", "--others", "--exclude-standard", "-z")
+        found += [("?", path) for path in worktree.git(others, index=index).names]
+    return sorted(found, key=lambda item: (item[0] == "?", item[1]))
+
+
+def _unfinished(reader: Reader, worktree: WorkTree) -> str:
+    """Return the line about a change of this work tree that was cut off, or nothing."""
+    try:
+        op = find_unfinished(worktree.git_dir, reader.store.layout)
+    except Corrupt as error:
+        return error.message
+    if op is None:
+        return ""
+    what = text.plain(op.what or op.kind)
+    ago = text.ago(op.created_at_ms, time.time_ns() // 1_000_000)
+    if is_held(worktree.git_dir):
+        return f"{what} is under way, since {ago}"
+    return f"{what} stopped, {ago}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from expdb.actions.naming import named, short
 from expdb.actions.results import ResumePlan
 from expdb.errors import Refused
@@ -21,8 +23,8 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     Another config digest is refused by the run itself, at its start.
 
     Raises:
-        Refused: the run is finished or alive, or its command was recorded without a secret, or as a
-            sweep.
+        Refused: the run is finished or alive, or its command was recorded without a secret or as a
+            sweep, or its script is not found.
     """
     store, run = reader.store, reader.run(resolved.run)
     _check(store, run)
@@ -79,5 +81,30 @@ def _check(store: Store, run: Run) -> None:
 
 
 def _cwd(run: Run) -> str:
+    """Return the folder that the command's script is found from; empty for the current one.
+
+    Raises:
+        Refused: the script is found from none that is known.
+    """
+    script = next((word for word in run.command[1:] if not word.startswith("-")), "")
+    if not script.endswith(".py") or Path(script).is_file():
+        return ""
     attempt = run.attempt
-    return "" if attempt is None else attempt.environment.get("cwd", "")
+    work_tree = "" if attempt is None else attempt.work_tree
+    top = _top_of(Path(work_tree)) if work_tree else None
+    if top is not None and (top / script).is_file():
+        return str(top)
+    raise Refused(
+        f"{script} is not found from here; the run was started in another folder",
+        hint="go to the folder it was started in, then again",
+    )
+
+
+def _top_of(git_dir: Path) -> Path | None:
+    """Return the top of the work tree whose git directory this is."""
+    if git_dir.name == ".git":
+        return git_dir.parent
+    try:
+        return Path((git_dir / "gitdir").read_text().strip()).parent
+    except OSError:
+        return None

@@ -98,7 +98,8 @@ def best_retained(reader: Reader, run: Run) -> tuple[int, float | None, str]:
 def values_of(reader: Reader, run: Run, metric: str) -> dict[int, float]:
     """Return step -> value of a metric of a run."""
     points = Points(reader, run.id, run_dir=reader.store.root / run.path)
-    return dict(zip(*points.of(metric), strict=True))
+    curve = points.of(metric)
+    return dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True))
 
 
 def _target(

@@ -91,7 +91,7 @@ def train(cfg: DictConfig) -> float:
 
 def report(store: os.PathLike[str], run: str) -> None:
     """Print how the run stands against the one it is measured against."""
-    for line in expdb.open(store).closing_table(run):
+    for line in expdb.open(store).closing_table(run, stream=sys.stdout):
         sys.stdout.write(f"{line}\n")
 
 

@@ -10,8 +10,12 @@ Canonical JSON (digest version 1), ASCII, no spaces, keys sorted:
     missing (`???`)              {"$missing": true}; the text '???' cannot be typed in OmegaConf
     stubbed, unresolved, secret  {"$stub": text}, {"$unresolved": text}, {"$secret": true}; bytes {"$bytes": hex}
 
-Invariant: equal canonical text if and only if the configs are equal in type and value; the digest is
-`v1:` + SHA-256 of the canonical text without the seed key and the ignored keys.
+Dotted keys join the names of nested mappings; a text key that would be misread there (with a dot, empty, or like a
+number) stands in single quotes: `rope.'0.5'`.
+
+Invariant: equal canonical text if and only if the configs are equal in type and value; the digest is `v1:` + SHA-256 of
+the canonical text without the seed key and the ignored keys, and without mappings that hold nothing else. Two digests
+are equal if and only if `differing` finds nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import enum
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -28,6 +33,8 @@ from typing import Any
 
 VERSION = "v1"
 EXACT = 2**53
+PART = re.compile(r"(?:[^.']|'(?:[^']|'')*')+")
+"""One name of a dotted key, in quotes or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +77,21 @@ class Secret:
 Marker = Missing | Stub | Unresolved | Secret
 
 
+class _Absent:
+    def __str__(self) -> str:
+        return "-"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+"""Stands for the value of a key that one of two configs lacks."""
+
+
 def canonical(tree: Any) -> str:
     """Return the canonical JSON text of a config tree (see the module's docstring)."""
-    return json.dumps(_encode(tree), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _dump(_encode(tree))
 
 
 def digest(text: str, *, ignore: Sequence[str] = (), seed_key: str = "seed") -> str:
@@ -81,14 +100,20 @@ def digest(text: str, *, ignore: Sequence[str] = (), seed_key: str = "seed") -> 
     A name in `ignore` leaves out that key and all below it; `*` matches within it.
     """
     tree = _without(json.loads(text), [*ignore, seed_key], "")
-    body = json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return f"{VERSION}:{hashlib.sha256(body.encode()).hexdigest()}"
+    return f"{VERSION}:{hashlib.sha256(_dump({} if tree is ABSENT else tree).encode()).hexdigest()}"
 
 
 def flatten(text: str) -> dict[str, Any]:
     """Return dotted key -> value of a canonical text, sorted; lists and empty mappings are leaves."""
+    return {key: _decode(node) for key, node in leaves(text).items()}
+
+
+def leaves(text: str) -> dict[str, Any]:
+    """Return dotted key -> value as canonical JSON has it (markers as mappings of one `$` key), sorted."""
     out: dict[str, Any] = {}
-    _flatten(json.loads(text), "", out)
+    tree = json.loads(text)
+    if tree != {}:
+        _collect(tree, "", out)
     return dict(sorted(out.items()))
 
 
@@ -98,19 +123,41 @@ def counted(text: str, *, ignore: Sequence[str] = (), seed_key: str = "seed") ->
     return {key: value for key, value in flatten(text).items() if not ignored(key, names)}
 
 
+def differing(
+    old: str, new: str, *, ignore: Sequence[str] = (), seed_key: str = "seed"
+) -> dict[str, tuple[Any, Any]]:
+    """Return dotted key -> (old, new value) of each counted key whose type or value differs."""
+    names = [*ignore, seed_key]
+    before, after = leaves(old), leaves(new)
+    out: dict[str, tuple[Any, Any]] = {}
+    for key in sorted({*before, *after}):
+        pair = before.get(key, ABSENT), after.get(key, ABSENT)
+        # As JSON text: in Python 1 equals True, also inside lists, and nan equals nothing.
+        if ABSENT in pair or _dump(pair[0]) != _dump(pair[1]):
+            if not ignored(key, names):
+                out[key] = (_decode(pair[0]), _decode(pair[1]))
+    return out
+
+
 def ignored(key: str, names: Sequence[str]) -> bool:
     """Tell whether a dotted key, or one above it, is named in `names`."""
-    parts = key.split(".")
+    parts = PART.findall(key)
     above = [".".join(parts[: count + 1]) for count in range(len(parts))]
     return any(fnmatchcase(path, name) for name in names for path in above)
 
 
+def _dump(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _encode(value: Any) -> Any:
     match value:
-        case None | bool() | str():
-            return str(value) if type(value) is not str and isinstance(value, str) else value
         case enum.Enum():
             return value.name
+        case None | bool():
+            return value
+        case str():
+            return str(value)
         case int():
             return int(value)
         case float():
@@ -192,23 +239,49 @@ def _decode(value: Any) -> Any:
     return {_decode_key(key): _decode(item) for key, item in value.items()}
 
 
-def _flatten(node: Any, prefix: str, out: dict[str, Any]) -> None:
-    value = _decode(node)
-    if not isinstance(value, dict) or not value:
-        out[prefix] = value
+def _collect(node: Any, prefix: str, out: dict[str, Any]) -> None:
+    if not isinstance(node, dict) or not node or _is_marker(node):
+        out[prefix] = node
         return
     for key, item in node.items():
-        name = _decode_key(key)
-        _flatten(item, f"{prefix}.{name}" if prefix else name, out)
+        _collect(item, _below(prefix, key), out)
+
+
+def _is_marker(node: dict[str, Any]) -> bool:
+    return len(node) == 1 and not isinstance(_decode(node), dict)
 
 
 def _without(node: Any, names: Sequence[str], prefix: str) -> Any:
-    if not isinstance(node, dict):
+    """Return the node without what `names` say; ABSENT for a mapping of which nothing is left."""
+    if not isinstance(node, dict) or not node or _is_marker(node):
         return node
     out = {}
     for key, item in node.items():
-        name = _decode_key(key)
-        path = f"{prefix}.{name}" if prefix else name
+        path = _below(prefix, key)
         if not any(fnmatchcase(path, pattern) for pattern in names):
-            out[key] = _without(item, names, path)
-    return out
+            kept = _without(item, names, path)
+            if kept is not ABSENT:
+                out[key] = kept
+    return out or ABSENT
+
+
+def _below(prefix: str, key: str) -> str:
+    name = _decode_key(key)
+    if (not key.startswith("$") or key.startswith("$$")) and _misread(name):
+        name = "'" + name.replace("'", "''") + "'"
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _misread(name: str) -> bool:
+    """Tell whether a text key looks like a path, or like a key of another type."""
+    if not name or "." in name or "'" in name or name in ("true", "false", "null"):
+        return True
+    return (name[0] in "+-" or name[0].isdigit() or name in ("nan", "inf")) and _is_number(name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,9 @@ from expdb.cli.context import Context
 
 
 @click.command()
-@click.option("-n", "limit", type=click.IntRange(min=1), default=50, help="Rows at most (50).")
+@click.option(
+    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
+)
 @options.quiet
 @options.as_json
 @click.pass_obj

@@ -17,11 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TextIO
 
-from expdb.report.style import Style
-from expdb.signs import use_ascii
+from expdb.report.style import style_of
 
-MAX_WIDTH: Final = 120
-PIPE_WIDTH: Final = 100
 LABEL_CELLS: Final = 11
 
 
@@ -92,11 +89,12 @@ class Output:
         """Write what a word became."""
         self.talk(self.talk_style.paint(self.talk_style.say(said), "dim"))
 
-    def next(self, commands: Sequence[tuple[str, str]]) -> None:
+    def next(self, commands: Sequence[tuple[str, str]], *, gap: bool = True) -> None:
         """Write what to do next, each as `label:  command`; the label `hint` makes a hint of it."""
         if not (self.hints and commands):
             return
-        self.talk()
+        if gap:
+            self.talk()
         for label, command in commands:
             if label == "hint":
                 self.hint(command)
@@ -136,22 +134,3 @@ class Output:
 def _wrapped(text: str, width: int) -> list[str]:
     made = textwrap.wrap(text, max(width, 30), break_long_words=False, break_on_hyphens=False)
     return made or [""]
-
-
-def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
-    """Return how a stream is drawn, by what it is and what the environment asks for."""
-    terminal = stream.isatty()
-    dumb = env.get("TERM", "") == "dumb"
-    color = terminal and not dumb
-    if env.get("FORCE_COLOR", "") not in ("", "0"):
-        color = True
-    if env.get("NO_COLOR", ""):
-        color = False
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if terminal else PIPE_WIDTH
-    return Style(
-        color=color,
-        ascii=use_ascii(stream, env),
-        width=width,
-        terminal=terminal,
-        now_ms=now_ms,
-    )

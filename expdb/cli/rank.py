@@ -19,7 +19,7 @@ from expdb.cli.context import Context
     type=click.Choice(["last", "best", "mean_last_3"]),
     help="Which value of a series counts.",
 )
-@click.option("-n", "limit", type=click.IntRange(min=1), help="Rows at most.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="Rows at most.")
 @options.quiet
 @options.as_json
 @click.pass_obj

@@ -19,6 +19,8 @@ def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bo
     from expdb.actions.undo import undo as take_back
     from expdb.report import json
     from expdb.report import ops as report
+    from expdb.store.ops import read_ops
+    from expdb.text import id_length
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
@@ -30,5 +32,5 @@ def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bo
         else:
             for line in report.render_undo(found, out.talk_style):
                 out.talk(line)
-            again = found.op[: out.style.id_cells]
-            out.talk(f"{'again:':<11}expdb undo {again}")
+            short = id_length(op.id for op in read_ops(reader.store.layout))
+            out.next([("again", f"expdb undo {found.op[:short]}")], gap=False)

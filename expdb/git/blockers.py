@@ -156,10 +156,7 @@ def _block_in_place(search: _Search, row: PlanRow) -> None:
 def _explain_unsaved(search: _Search) -> None:
     if not search.unsaved:
         return
-    done = search.worktree.git(
-        ("check-ignore", "-z", "--stdin"), stdin=nul_joined(search.unsaved), check=False
-    )
-    ignored = set(done.names)
+    ignored = _ignored(search.worktree, search.unsaved)
     for path in search.unsaved:
         num_bytes = (search.worktree.top / path).lstat().st_size
         if path in ignored:
@@ -179,6 +176,18 @@ def _explain_unsaved(search: _Search) -> None:
                 num_bytes=num_bytes,
             ),
         )
+
+
+def _ignored(worktree: WorkTree, paths: Sequence[str]) -> set[str]:
+    # This command knows no literal pathspecs; behind `./` no name is taken for a pattern.
+    names = nul_joined(["./" + path for path in paths])
+    done = worktree.git(
+        ("check-ignore", "-z", "--stdin"),
+        env={"GIT_LITERAL_PATHSPECS": "0"},
+        stdin=names,
+        check=False,
+    )
+    return {name.removeprefix("./") for name in done.names}
 
 
 def _block_inexact(search: _Search, rows: Sequence[PlanRow]) -> None:

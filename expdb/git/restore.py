@@ -75,6 +75,7 @@ def restore(
         for row in todo:
             if row.after is None:
                 remove_path(worktree.top, row.path)
+        _forget_stat(worktree, index, [row for row in todo if row.before == row.after])
         _write(worktree, index, [row.path for row in todo if row.after is not None])
         refresh(worktree, index)
         _publish(worktree, index)
@@ -145,6 +146,17 @@ def _parent_in_the_way(worktree: WorkTree, row: PlanRow, deleted: frozenset[str]
         if kind != "folder":
             return None if kind == "absent" or parent in deleted else parent
     return None
+
+
+def _forget_stat(worktree: WorkTree, index: Path, rows: Sequence[PlanRow]) -> None:
+    """Make git write these files although their blobs stay; it skips what looks unchanged."""
+    lines = b"".join(
+        f"{row.after[0]} {row.after[1]} 0\t".encode() + nul_joined([row.path])
+        for row in rows
+        if row.after is not None
+    )
+    if lines:
+        worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
 
 
 def _write(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ def build(
     temporary = generations.temporary()
     try:
         age = 0 if base is None else _age(base)
-        if base is not None and age < WHOLE_EVERY:
+        if base is not None and age + 1 < WHOLE_EVERY:
             shutil.copyfile(base, temporary)
             _write(temporary, settled, gone, store=store, age=age + 1)
         else:

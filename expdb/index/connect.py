@@ -55,7 +55,7 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
     for name, rows in tables.items():
         try:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, duckdb.InvalidInputException):
             # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
             _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
 

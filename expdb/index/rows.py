@@ -102,12 +102,18 @@ def _params(run: Run) -> Iterator[tuple[Any, ...]]:
         flat = digest.flatten(run.canonical)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(f"the config in run.json of {run.id} is damaged ({error})") from error
+    id = run.id
     for key, value in flat.items():
-        kind, shown, number = _typed(value)
-        yield run.id, key, kind, shown, number
+        if type(value) is str:
+            yield id, key, "text", value, None
+        elif type(value) is float:
+            yield id, key, "float", repr(value), value
+        else:
+            yield id, key, *_typed(value)
 
 
 def _typed(value: Any) -> tuple[str, str | None, float | None]:
+    """Return kind, text and number of a value that is neither text nor a float."""
     match value:
         case None:
             return "null", "null", None
@@ -115,10 +121,6 @@ def _typed(value: Any) -> tuple[str, str | None, float | None]:
             return "bool", "true" if value else "false", None
         case int():
             return "int", str(value) if abs(value) < HUGEINT else hex(value), _float(value)
-        case float():
-            return "float", repr(value), value
-        case str():
-            return "text", value, None
         case list() | tuple():
             return "list", _json(value), None
         case dict():
@@ -204,14 +206,11 @@ def _json(value: Any) -> str:
 
 def _int(value: Any) -> int | None:
     """Return an integer that fits a column, None for anything else that a damaged file may hold."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < BIGINT:
-        return value
-    return None
+    return value if type(value) is int and -BIGINT < value < BIGINT else None
 
 
 def _count(value: Any) -> int:
-    found = _int(value)
-    return 0 if found is None else found
+    return value if type(value) is int and -BIGINT < value < BIGINT else 0
 
 
 def readable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

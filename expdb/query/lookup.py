@@ -154,7 +154,8 @@ def _few(reader: Reader, word: str, head: RunAt | None) -> list[ResolveRow] | No
     """Return the runs that decide what `word` names; None where all of them do."""
     try:
         expr = parse(word)
-    except ExpdbError:
+        word.encode()
+    except (ExpdbError, UnicodeEncodeError):
         return None
     if expr.word == "best" or "parent" in expr.selectors:
         return None
@@ -173,10 +174,7 @@ def _few(reader: Reader, word: str, head: RunAt | None) -> list[ResolveRow] | No
         WHERE experiment IN (SELECT unnest(?)) OR name IN (SELECT unnest(?))
             OR id IN (SELECT unnest(?)) OR (len(?) >= 4 AND starts_with(id, ?)))"""
     prefix = words[0] if words else ""
-    try:
-        return resolve_rows(reader, where, [words, words, runs, prefix, prefix])
-    except UnicodeEncodeError:
-        return None  # a word that is no valid text: nothing is called so
+    return resolve_rows(reader, where, [words, words, runs, prefix, prefix])
 
 
 def resolve_rows(

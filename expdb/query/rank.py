@@ -135,7 +135,7 @@ def _order(
     reader: Reader, objective: Objective, own: str, bound: Sequence[str]
 ) -> tuple[list[str], list[float]]:
     """Return ids and values of the runs that can win, best first."""
-    value = value_sql(objective).rpartition(", ")[0]
+    value = value_sql(objective)[0]
     direction = "ASC" if objective.mode == "min" else "DESC"
     sql = (
         f"SELECT r.id, {value} AS v FROM runs r JOIN series s ON s.run = r.id AND s.key = ?"
@@ -170,7 +170,7 @@ def _not_ranked(
     reader: Reader, objective: Objective, own: str, bound: Sequence[str], head: RunAt | None
 ) -> list[tuple[RunRow, str]]:
     """Return the runs that cannot win and why: Inf first, then NaN, then by state, newest first."""
-    value = value_sql(objective).rpartition(", ")[0]
+    value = value_sql(objective)[0]
     where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false)"
     where += f" AND {own}" if own else ""
     rows = run_rows(reader, where=where, params=bound, head=head, objective=objective)

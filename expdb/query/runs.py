@@ -51,7 +51,7 @@ def run_rows(
     """
     value, join, bound = OWN_VALUE, "", list[Any]()
     if objective is not None:
-        value = f"{value_sql(objective)}, s.nonfinite_step"
+        value = ", ".join((*value_sql(objective), "s.nonfinite_step"))
         join = " LEFT JOIN series s ON s.run = r.id AND s.key = ?"
         bound = [objective.metric]
     sql = f"SELECT {FIELDS}, {value} FROM runs r{join}"
@@ -68,15 +68,13 @@ def run_rows(
     ]
 
 
-def value_sql(objective: Objective) -> str:
-    """Return the SQL of (value, step) of a series `s` as the objective reads it."""
+def value_sql(objective: Objective) -> tuple[str, str]:
+    """Return the SQL of value and step of a series `s` as the objective reads it."""
     if objective.reading == "best":
         which = "min" if objective.mode == "min" else "max"
-        return (
-            f"CASE WHEN s.key IS NULL THEN NULL ELSE coalesce(s.{which}, 'NaN'::DOUBLE) END,"
-            f" coalesce(s.{which}_step, s.last_step)"
-        )
-    return f"s.{'mean_last_3' if objective.reading == 'mean_last_3' else 'last'}, s.last_step"
+        value = f"CASE WHEN s.key IS NOT NULL THEN coalesce(s.{which}, 'NaN'::DOUBLE) END"
+        return value, f"coalesce(s.{which}_step, s.last_step)"
+    return ("s.mean_last_3" if objective.reading == "mean_last_3" else "s.last"), "s.last_step"
 
 
 def _row(

@@ -165,7 +165,7 @@ def _metrics(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]
         return [SectionRow("metrics", "none in common")]
     reading = READINGS[comparison.objective.reading if comparison.objective else "last"]
     at = "" if comparison.step is None else f"step {comparison.step}, "
-    return [SectionRow("metrics", f"{at}{reading}"), *(_metric_row(d, style) for d in shown)]
+    return [SectionRow("metrics", f"{at}{reading}"), *(metric_row(d, style) for d in shown)]
 
 
 def _worth_showing(diff: MetricDiff) -> bool:
@@ -176,7 +176,10 @@ def _worth_showing(diff: MetricDiff) -> bool:
     return any(value != diff.values[0] for value in diff.values[1:])
 
 
-def _metric_row(diff: MetricDiff, style: Style, *, is_eval: bool = False) -> ValueRow:
+def metric_row(
+    diff: MetricDiff, style: Style, *, is_eval: bool = False, with_band: bool = True
+) -> ValueRow:
+    """Return one metric: values, deltas, percentage, outcome."""
     decimals = decimals_for(diff.values)
     values = tuple(
         Cell(metric(value, decimals, key=diff.key), _value_colour(value)) for value in diff.values
@@ -189,7 +192,7 @@ def _metric_row(diff: MetricDiff, style: Style, *, is_eval: bool = False) -> Val
     outcome = diff.outcomes[1] if len(diff.outcomes) == 2 else None
     if outcome is not None:
         text = SHORT_WORDS[outcome]
-        if is_eval and diff.noise and diff.noise[-1] is not None:
+        if is_eval and with_band and diff.noise and diff.noise[-1] is not None:
             text += f" {band(diff.noise[-1], decimals, pm=style.signs.pm)}"
         word = Cell(text, OUTCOME_COLOURS[outcome])
     change = "" if is_eval or len(diff.values) != 2 else percent(diff.deltas_pct[1])
@@ -213,7 +216,7 @@ def _evals(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]:
     same = _same_items(comparison.runs, step)
     if same is not None:
         parts.append("the same items" if same else "other items")
-    rows = [_metric_row(diff, style, is_eval=True) for diff in comparison.evals]
+    rows = [metric_row(diff, style, is_eval=True) for diff in comparison.evals]
     return [SectionRow("evals", ", ".join(parts)), *rows]
 
 
@@ -232,10 +235,11 @@ def _same_items(runs: Sequence[Run], step: int | None) -> bool | None:
 def _events(comparison: Comparison, *, all: bool) -> list[AnyRow]:
     if not all and not any(sum(counts.values()) for counts in comparison.num_events):
         return []
-    values = tuple(Cell(_events_of(counts)) for counts in comparison.num_events)
+    values = tuple(Cell(events_of(counts)) for counts in comparison.num_events)
     return [ValueRow("events", values)]
 
 
-def _events_of(counts: Mapping[str, int]) -> str:
+def events_of(counts: Mapping[str, int]) -> str:
+    """Return events by severity: `1 warn`, `none`."""
     some = [f"{counts[word]} {word}" for word in ("critical", "warn", "info") if counts.get(word)]
     return ", ".join(some) or "none"

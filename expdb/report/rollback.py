@@ -10,6 +10,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from expdb import digest
 from expdb.query.results import ABSENT, ConfigDiff
 from expdb.report.grid import left
 from expdb.report.style import Style
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from expdb.query.target import Target
 
 MAX_PATHS = 20
+STEPS_KEY = "loop.max_steps"
 LABEL_CELLS = 9
 PATH_CELLS = 20
 INDENT = " " * 11
@@ -196,10 +198,10 @@ def next_commands(result: RollbackResult, style: Style) -> list[tuple[str, str]]
         run = result.plan.target.run
         at = f"{style.run(run.id)}@{result.plan.target.step}"
         again = shlex.join(run.command)
-        if run.command and run.max_steps:
-            longer = f"expdb.fork={at} loop.max_steps={2 * run.max_steps}"
-            found.append(("continue", f"{again} {longer}"))
         if run.command:
+            steps = digest.flatten(run.canonical).get(STEPS_KEY)
+            longer = f" {STEPS_KEY}={2 * steps}" if isinstance(steps, int) else ""
+            found.append(("continue", f"{again} expdb.fork={at}{longer}"))
             found.append(("retrain", again))
     found.append(("undo", "expdb undo"))
     if result.undo_ref:

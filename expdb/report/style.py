@@ -6,12 +6,16 @@ only read it. Without colour every line reads the same.
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TextIO
 
-from expdb.signs import STATE_GLYPHS, Colour, Signs, signs, to_ascii
+from expdb.signs import STATE_GLYPHS, Colour, Signs, signs, to_ascii, use_ascii
 from expdb.text import plain
 
+MAX_WIDTH: Final = 120
+PIPE_WIDTH: Final = 100
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -60,3 +64,21 @@ class Style:
     def state(self, state: str) -> str:
         """Return a state as glyph and word."""
         return f"{self.glyph(state)} {state}".lstrip()
+
+
+def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
+    """Return how a stream is drawn, by what it is and what the environment asks for."""
+    terminal = stream.isatty()
+    color = terminal and env.get("TERM", "") != "dumb"
+    if env.get("FORCE_COLOR", "") not in ("", "0"):
+        color = True
+    if env.get("NO_COLOR", ""):
+        color = False
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if terminal else PIPE_WIDTH
+    return Style(
+        color=color,
+        ascii=use_ascii(stream, env),
+        width=width,
+        terminal=terminal,
+        now_ms=now_ms,
+    )

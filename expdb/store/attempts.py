@@ -9,6 +9,9 @@ Invariant: an attempt is claimed by `mkdir`, so two processes never share one.
 
 from __future__ import annotations
 
+import operator
+import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,15 +26,28 @@ from expdb.store.layout import RunLayout
 
 HEARTBEAT_S = 10.0
 LOST_AFTER_S = 600.0
+CLAIM_S = 60.0
+NUMBER = re.compile(r"[1-9][0-9]*")
+PIN_KINDS: Mapping[str, Any] = {
+    "dirty": bool,
+    "reproducible": bool,
+    "num_edits": int,
+    "used": dict,
+    "reasons": list,
+    "skipped": list,
+}
+"""The types in JSON of a pin's fields that are not texts."""
 
 Life = Literal["alive", "dead", "lost"]
 
 
 def numbers(layout: RunLayout) -> list[int]:
     """Return the attempts of a run, oldest first."""
-    if not layout.attempts.is_dir():
+    try:
+        names = os.listdir(layout.attempts)  # noqa: PTH208 - names only, for 10,000 runs
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(int(entry.name) for entry in layout.attempts.iterdir() if entry.name.isdigit())
+    return sorted(int(name) for name in names if NUMBER.fullmatch(name))
 
 
 def claim(layout: RunLayout) -> int:
@@ -73,27 +89,33 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
     path = layout.attempt(number) / "pin.json"
     try:
         data = read_json(path)
-    except FileNotFoundError:
-        return Attempt(
-            number=number,
-            pin=Pin(reproducible=False, reasons=("it ended before its code was pinned",)),
-        )
+    except (FileNotFoundError, NotADirectoryError):
+        return unpinned(number, "it ended before its code was pinned")
     try:
+        resumed_from = data.get("resumed_from")
         return Attempt(
             number=number,
             pin=_pin(data.get("git", {})),
             started_at_ms=int(data.get("started_at_ms", 0)),
-            resumed_from=data.get("resumed_from"),
-            environment=data.get("environment", {}),
-            data=data.get("data", {}),
+            resumed_from=None if resumed_from is None else operator.index(resumed_from),
+            environment={**data.get("environment", {})},
+            data={name: {**item} for name, item in data.get("data", {}).items()},
             work_tree=str(data.get("work_tree", "")),
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise Corrupt(f"pin.json of attempt {number} is damaged", hint=f"the file: {path}") from error
+
+
+def unpinned(number: int, why: str) -> Attempt:
+    """Return an attempt of which nothing is known, with the reason."""
+    return Attempt(number=number, pin=Pin(reproducible=False, reasons=(why,)))
 
 
 def _pin(data: Mapping[str, Any]) -> Pin:
     known = {name: data[name] for name in Pin.__dataclass_fields__ if name in data}
+    for name, value in known.items():
+        if not isinstance(value, PIN_KINDS.get(name, str | None)):
+            raise TypeError(name)
     for name in ("reasons", "skipped"):
         known[name] = tuple(known.get(name, ()))
     return Pin(**known)
@@ -102,26 +124,28 @@ def _pin(data: Mapping[str, Any]) -> Pin:
 def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:
     """Tell whether the owner of an attempt lives.
 
-    On the owner's host the process decides; elsewhere the heartbeat's file time against a file just touched in
+    Where its process can be seen, that decides; elsewhere the heartbeat's file time against a file just touched in
     the store, so that the clocks of two hosts are never compared.
     """
     folder = layout.attempt(number)
-    try:
-        who = read_json(folder / "owner.json")
-    except (FileNotFoundError, Corrupt):
-        # Killed between mkdir and the first write; a process that does this now is younger than a minute.
-        return "dead" if _age_s(folder, store_meta) > 60 else "alive"
-    if owner.same_host(who):
-        return "dead" if owner.is_dead(who) else "alive"
     beat = folder / "live.json"
-    age_s = _age_s(beat if beat.exists() else folder, store_meta)
+    try:
+        fate = owner.fate(read_json(folder / "owner.json"))
+    except FileNotFoundError:
+        # Killed between mkdir and the first write; a process that does this now is younger than a minute.
+        return "dead" if _age_s(folder, store_meta) > CLAIM_S else "alive"
+    except (Corrupt, NotADirectoryError):
+        fate = "unknown"
+    if fate != "unknown":
+        return fate
+    age_s = _age_s(beat if os.path.exists(beat) else folder, store_meta)  # noqa: PTH110 - Path raises
     return "lost" if age_s > LOST_AFTER_S else "alive"
 
 
 def _age_s(path: Path, store_meta: Path) -> float:
     try:
         then = path.stat().st_mtime
-    except FileNotFoundError:
+    except OSError:
         return 0.0
     clock = store_meta / "clock"
     try:

@@ -6,16 +6,32 @@ and match no glob of ours.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from expdb.errors import Conflict, Corrupt
+from expdb.store import owner
+
+WORDS = {
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "no space left",
+    errno.EDQUOT: "the quota is used up",
+    errno.ENOTDIR: "a part of the path is a file",
+}
+
+
+def reason(error: OSError) -> str:
+    """Return an I/O error in plain words."""
+    return WORDS.get(error.errno or 0, error.strerror or str(error))
 
 
 def fsync_dir(path: Path) -> None:
@@ -42,7 +58,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temp, path)
-    except OSError:
+    except BaseException:
         temp.unlink(missing_ok=True)
         raise
     if durable:
@@ -56,14 +72,14 @@ def create_bytes(path: Path, data: bytes) -> None:
         FileExistsError: the name is taken.
     """
     temp = temp_path(path)
-    with temp.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with temp.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(temp, path)
     finally:
-        temp.unlink()
+        temp.unlink(missing_ok=True)
     fsync_dir(path.parent)
 
 
@@ -102,17 +118,23 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in `path`.
 
     Raises:
-        Corrupt: the file holds something else.
-        FileNotFoundError: there is no such file.
+        Corrupt: the file holds something else, or cannot be read.
+        FileNotFoundError, NotADirectoryError: there is no such file.
     """
-    data = path.read_bytes()
+    where = f"the file: {path}"
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise Corrupt(f"{path.name} cannot be read: {reason(error)}", hint=where) from error
     try:
         value = json.loads(data.decode("utf-8", "surrogatepass"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         found = "is empty" if not data else f"is not JSON ({error})"
-        raise Corrupt(f"{path.name} {found}", hint=f"the file: {path}") from error
+        raise Corrupt(f"{path.name} {found}", hint=where) from error
     if not isinstance(value, dict):
-        raise Corrupt(f"{path.name} holds no JSON object", hint=f"the file: {path}")
+        raise Corrupt(f"{path.name} holds no JSON object", hint=where)
     return value
 
 
@@ -125,8 +147,6 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
     Raises:
         Conflict: a live process holds it.
     """
-    from expdb.store import owner
-
     path.parent.mkdir(parents=True, exist_ok=True)
     me = encode_json(owner.describe())
     for _ in range(3):
@@ -134,21 +154,43 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
             create_bytes(path, me)
             break
         except FileExistsError:
-            try:
-                holder = read_json(path)
-            except FileNotFoundError:
-                continue
-            if owner.is_dead(holder):
-                path.unlink(missing_ok=True)
-                continue
-            raise Conflict(
-                f"{what} is held by process {holder.get('pid')} on"
-                f" {'this host' if holder.get('host') == socket.gethostname() else 'another host'}",
-                hint=f"if that process is gone: rm {path}",
-            ) from None
+            _remove_stale(path, what)
     else:
         raise Conflict(f"{what} is being taken by others", hint="try again")
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def _remove_stale(path: Path, what: str) -> None:
+    """Remove a lock whose holder is dead.
+
+    Two processes may find the same dead holder: who waits here until the other is done must not remove the new lock
+    that stands in its place then, so the file is looked at again under flock(2). All who can tell are on one host.
+
+    Raises:
+        Conflict: the holder lives, as far as this host can tell.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            holder, now = read_json(path), path.stat()
+        except FileNotFoundError:
+            return
+        if (now.st_dev, now.st_ino) != (os.fstat(fd).st_dev, os.fstat(fd).st_ino):
+            return
+        if owner.is_dead(holder):
+            path.unlink(missing_ok=True)
+            return
+    finally:
+        os.close(fd)
+    host = "this host" if owner.same_host(holder) else "another host"
+    raise Conflict(
+        f"{what} is held by process {holder.get('pid')} on {host}",
+        hint=f"if that process is gone: rm {path}",
+    )

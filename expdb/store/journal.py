@@ -11,23 +11,25 @@
 Little-endian. `seq` counts frames from 1, up, per (attempt, rank), over all journals of that rank; length >= 1.
 
 Invariant: one `write(2)` per frame with O_APPEND; when it returns the frame survives SIGKILL. A frame that does not
-check is the end of the journal: what follows is counted as torn, never read as data. A crc over zeroes
-cannot pass, since the magic is not zero.
+check is the end of the journal: what follows is counted, never read as data. A crc over zeroes cannot pass, since the
+magic is not zero.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from expdb.errors import Corrupt, Unsupported
 from expdb.model import FORMAT, NEEDS
-from expdb.store.files import encode_json
+from expdb.store.files import encode_json, fsync_dir, reason
 
 SIGNATURE = b"EXPDBJ"
 MAGIC = 0xE7DB
@@ -35,7 +37,7 @@ FRAME = struct.Struct("<HIQ")
 CRC = struct.Struct("<I")
 KEY = struct.Struct("<cIH")
 VALUES = struct.Struct("<cIqq")
-MAX_KEY_BYTES = 0xFFFF
+MAX_KEY_BYTES = MAX_KEYS = 0xFFFF
 
 
 def encode_header(*, run: str, attempt: int, rank: int) -> bytes:
@@ -54,7 +56,7 @@ def encode_frame(seq: int, payload: bytes) -> bytes:
 
 def encode_key(number: int, key: str) -> bytes:
     """Return a K record."""
-    data = key.encode("utf-8", "surrogatepass")
+    data = key.encode()
     return KEY.pack(b"K", number, len(data)) + data
 
 
@@ -87,78 +89,103 @@ class Values:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalInfo:
-    """What a scan of a journal found."""
-
-    header: dict[str, Any]
-    num_frames: int
-    last_seq: int
-    good_bytes: int
-    torn_bytes: int
-
-
 class JournalReader:
-    """Reads the whole frames of one journal; `info` is complete after the iteration."""
+    """Reads the whole frames of one journal; what it counts is complete after the iteration.
+
+    Raises:
+        Corrupt: the file is no journal, its header is damaged, or a whole frame says what no writer writes.
+        Unsupported: a newer expdb wrote it.
+        FileNotFoundError: it was sealed and removed meanwhile.
+    """
 
     def __init__(self, path: Path, *, after_seq: int = 0) -> None:
         self.path = path
         self.after_seq = after_seq
-        data = path.read_bytes()
-        self._data = data
-        self.header, self._start = self._read_header(data)
+        try:
+            self._data = path.read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Corrupt(f"{path.name} cannot be read: {reason(error)}", hint=f"the file: {path}") from error
+        self.header, self.good_bytes = self._read_header()
         self.num_frames = 0
         self.last_seq = 0
-        self.good_bytes = self._start
 
     @property
-    def info(self) -> JournalInfo:
-        """What the iteration found."""
-        torn = len(self._data) - self.good_bytes
-        return JournalInfo(self.header, self.num_frames, self.last_seq, self.good_bytes, torn)
+    def torn_bytes(self) -> int:
+        """The bytes after the last good frame."""
+        return len(self._data) - self.good_bytes
+
+    def problem(self) -> str:
+        """Return what is wrong with the journal in one line, or nothing."""
+        if not self.torn_bytes:
+            return ""
+        if self._frame_after():
+            return f"{self.path.name}: damaged after {self.num_frames} whole frames; the rest is not read"
+        return f"{self.path.name}: torn at its end; all {self.num_frames} whole frames kept"
 
     def __iter__(self) -> Iterator[Values]:
+        """Yield the values of all frames with a `seq` above `after_seq`."""
         keys: dict[int, str] = {}
         templates: dict[int, tuple[str, ...]] = {}
         for seq, payload in self._frames():
-            yield from _records(seq, payload, keys, templates, wanted=seq > self.after_seq)
+            try:
+                yield from _records(seq, payload, keys, templates, wanted=seq > self.after_seq)
+            except (KeyError, ValueError, struct.error) as error:
+                raise Corrupt(
+                    f"frame {seq} of {self.path.name} is whole but makes no sense ({error!r})",
+                    hint=f"the file: {self.path}",
+                ) from error
 
     def _frames(self) -> Iterator[tuple[int, memoryview]]:
-        data, at = memoryview(self._data), self._start
-        end = len(data)
-        while at + FRAME.size + CRC.size < end:
-            magic, length, seq = FRAME.unpack_from(data, at)
-            stop = at + FRAME.size + length
-            if magic != MAGIC or length < 1 or stop + CRC.size > end or seq <= self.last_seq:
-                return
-            if CRC.unpack_from(data, stop)[0] != zlib.crc32(data[at:stop]):
-                return
-            yield seq, data[at + FRAME.size : stop]
-            at = stop + CRC.size
+        data = memoryview(self._data)
+        while (found := self._frame_at(self.good_bytes)) is not None and found[0] > self.last_seq:
+            seq, stop = found
+            payload = data[self.good_bytes + FRAME.size : stop - CRC.size]
             self.num_frames += 1
             self.last_seq = seq
-            self.good_bytes = at
+            self.good_bytes = stop
+            yield seq, payload
 
-    def _read_header(self, data: bytes) -> tuple[dict[str, Any], int]:
-        import json
+    def _frame_at(self, at: int) -> tuple[int, int] | None:
+        """Return (seq, end) of the whole frame at a position, if there is one."""
+        data = self._data
+        if at + FRAME.size + CRC.size >= len(data):
+            return None
+        magic, length, seq = FRAME.unpack_from(data, at)
+        stop = at + FRAME.size + length
+        if magic != MAGIC or length < 1 or stop + CRC.size > len(data):
+            return None
+        if CRC.unpack_from(data, stop)[0] != zlib.crc32(memoryview(data)[at:stop]):
+            return None
+        return seq, stop + CRC.size
 
-        if not data:
-            return {}, 0  # killed between open and the first write: a journal without frames
+    def _frame_after(self) -> bool:
+        """Tell whether whole frames stand behind the first bad one: then it is damage, not a torn end."""
+        at, magic = self.good_bytes, MAGIC.to_bytes(2, "little")
+        while (at := self._data.find(magic, at + 1)) >= 0:
+            if self._frame_at(at) is not None:
+                return True
+        return False
+
+    def _read_header(self) -> tuple[dict[str, Any], int]:
+        data, where = self._data, f"the file: {self.path}"
         fixed = len(SIGNATURE) + 2 + CRC.size
-        if data[: len(SIGNATURE)] != SIGNATURE:
-            raise Corrupt(f"{self.path.name} is not a journal", hint=f"the file: {self.path}")
+        if not data.startswith(SIGNATURE[: len(data)]):
+            raise Corrupt(f"{self.path.name} is not a journal", hint=where)
+        if len(data) < fixed:
+            return {}, 0  # killed in its first write: no frames yet
         if data[len(SIGNATURE)] > FORMAT:
             raise Unsupported(
                 f"{self.path.name} has journal format {data[len(SIGNATURE)]};"
-                f" this expdb reads formats up to {FORMAT}"
+                f" this expdb reads formats up to {FORMAT}",
+                hint=where,
             )
-        if len(data) < fixed:
-            return {}, len(data)
         stop = fixed + CRC.unpack_from(data, fixed - CRC.size)[0]
         if len(data) < stop + CRC.size:
-            return {}, len(data)
+            return {}, 0
         if CRC.unpack_from(data, stop)[0] != zlib.crc32(data[:stop]):
-            raise Corrupt(f"the header of {self.path.name} is damaged", hint=f"the file: {self.path}")
+            raise Corrupt(f"the header of {self.path.name} is damaged", hint=where)
         return json.loads(data[fixed:stop]), stop + CRC.size
 
 
@@ -172,8 +199,8 @@ def _records(
 ) -> Iterator[Values]:
     at = 0
     while at < len(payload):
-        kind = payload[at]
-        if kind == ord("V"):
+        kind = payload[at : at + 1]
+        if kind == b"V":
             _, number, step, time_ms = VALUES.unpack_from(payload, at)
             at += VALUES.size
             names = templates[number]
@@ -184,20 +211,22 @@ def _records(
             continue
         _, number, count = KEY.unpack_from(payload, at)
         at += KEY.size
-        if kind == ord("K"):
-            keys[number] = bytes(payload[at : at + count]).decode("utf-8", "surrogatepass")
+        if kind == b"K":
+            keys[number] = bytes(payload[at : at + count]).decode()
             at += count
-        else:
+        elif kind == b"T":
             ids = struct.unpack_from(f"<{count}I", payload, at)
             templates[number] = tuple(keys[item] for item in ids)
             at += 4 * count
+        else:
+            raise ValueError(f"a record of the unknown kind {bytes(kind)!r}")
 
 
 class JournalWriter:
     """Appends frames to one journal file; one writer, one process.
 
     Raises OSError from `append` when the frame is not whole on disk; the file is then cut back to its last whole
-    frame where that is possible, else the next frame starts a new file.
+    frame where that is possible, else it is `broken` and the next frame has to start a new file.
     """
 
     def __init__(self, path: Path, *, run: str, attempt: int, rank: int) -> None:
@@ -207,7 +236,12 @@ class JournalWriter:
         self.size = 0
         self.broken = False
         """Whether the tail could not be cut back: this file takes no more frames."""
-        self._write(encode_header(run=run, attempt=attempt, rank=rank))
+        self._is_new = True
+        try:
+            self.append(encode_header(run=run, attempt=attempt, rank=rank))
+        except OSError:
+            self.remove()
+            raise
 
     def append(self, frame: bytes) -> None:
         """Write one whole frame (see `encode_frame`).
@@ -215,18 +249,15 @@ class JournalWriter:
         Raises:
             OSError: the frame is not on disk.
         """
-        self._write(frame)
-
-    def _write(self, data: bytes) -> None:
         # A full disk writes half of it and returns the count without an error.
         try:
-            written = os.write(self._fd, data)
+            written = os.write(self._fd, frame)
         except OSError:
             self._cut_back()
             raise
-        if written != len(data):
+        if written != len(frame):
             self._cut_back()
-            raise OSError(28, f"only {written} of {len(data)} bytes fit", str(self.path))
+            raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes fit", str(self.path))
         self.size += written
 
     def _cut_back(self) -> None:
@@ -235,12 +266,32 @@ class JournalWriter:
         except OSError:
             self.broken = True
 
-    def sync(self) -> None:
-        """Make what was written survive a power loss."""
-        os.fdatasync(self._fd)
+    def syncer(self) -> Callable[[], None]:
+        """Return what makes all written so far survive a power loss; any thread may call it, once.
+
+        Raises:
+            OSError: the journal is closed.
+        """
+        fd, is_new = os.dup(self._fd), self._is_new
+        self._is_new = False
+
+        def sync() -> None:
+            try:
+                os.fdatasync(fd)
+                if is_new:
+                    fsync_dir(self.path.parent)
+            finally:
+                os.close(fd)
+
+        return sync
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def remove(self) -> None:
+        """Close the file and take it away again: nothing of worth was written to it."""
+        self.close()
+        self.path.unlink(missing_ok=True)

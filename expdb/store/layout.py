@@ -25,21 +25,37 @@ def encode_name(name: str) -> str:
     """Return `name` as one safe path part of at most 180 bytes; injective but for names over that.
 
     Raises:
-        BadInput: the name is empty.
+        BadInput: the name is empty, or cannot be written as UTF-8.
     """
     if not name:
         raise BadInput("a name is empty")
-    out = "".join(
-        char if char in SAFE else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
-        for char in name
-    )
+    try:
+        parts = [char if char in SAFE else _escaped(char) for char in name]
+    except UnicodeEncodeError:
+        raise BadInput(f"the name {ascii(name)} is not UTF-8 text") from None
+    out = "".join(parts)
     if out.split(".")[0] in DEVICES or out.startswith(HIVE_DEFAULT) or out[0] == ".":
-        out = f"%{ord(out[0]):02X}{out[1:]}"
-    if out[-1] == ".":
-        out = out[:-1] + "%2E"
+        parts[0] = _escaped(out[0])
+    if parts[-1] == ".":
+        parts[-1] = _escaped(".")
+    out = "".join(parts)
     if len(out) > MAX_BYTES:
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        out = f"{out[:KEPT_BYTES]}~{digest}"
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        out = f"{_first(parts, KEPT_BYTES)}~{digest}"
+    return out
+
+
+def _escaped(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
+
+
+def _first(parts: list[str], num_bytes: int) -> str:
+    # Half a character would not decode, and one such folder fails a whole Hive glob in other engines.
+    out = ""
+    for part in parts:
+        if len(out) + len(part) > num_bytes:
+            break
+        out += part
     return out
 
 

@@ -7,6 +7,7 @@ through the git common directory.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ DEFAULT_NAME = "runs"
 
 def is_store(path: Path) -> bool:
     """Tell whether a folder is a store."""
-    return StoreLayout(path).store_json.is_file()
+    return os.path.isfile(StoreLayout(path).store_json)  # noqa: PTH113 - Path raises without permission
 
 
 def upward(start: Path) -> Iterator[Path]:
@@ -40,18 +41,18 @@ def git_main_top(start: Path) -> Path | None:
     """Return the top of the main work tree of the repository around `start`, also from a linked work tree."""
     for folder in upward(start):
         entry = folder / ".git"
-        if entry.is_dir():
+        if os.path.isdir(entry):  # noqa: PTH112 - as above
             return folder
-        if entry.is_file():
+        if os.path.isfile(entry):  # noqa: PTH113
             return _main_of_linked(entry) or folder
     return None
 
 
 def _main_of_linked(entry: Path) -> Path | None:
     try:
-        text = entry.read_text(encoding="utf-8", errors="surrogateescape").strip()
+        text = os.fsdecode(entry.read_bytes()).strip()
         git_dir = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
-        common = (git_dir / (git_dir / "commondir").read_text().strip()).resolve()
+        common = (git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).strip()).resolve()
     except (OSError, ValueError):
         return None  # a submodule has no commondir: its own folder is the top
     return common.parent if common.name == ".git" else None
@@ -63,7 +64,7 @@ def store_for_script(script: Path, explicit: str | None = None) -> Path:
     `explicit` is relative to the current folder.
     """
     if explicit:
-        return Path(explicit).expanduser().absolute()
+        return _given(explicit, Path.cwd())
     folder = script.absolute().parent
     found = nearest_store(folder)
     if found is not None:
@@ -79,8 +80,7 @@ def find_store(*, start: Path, explicit: str | None = None) -> Path:
         NotFound: there is none.
     """
     if explicit:
-        path = Path(explicit).expanduser()
-        path = path if path.is_absolute() else start / path
+        path = _given(explicit, start)
         if is_store(path):
             return path
         raise NotFound(
@@ -97,3 +97,7 @@ def find_store(*, start: Path, explicit: str | None = None) -> Path:
             hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
         )
     return found
+
+
+def _given(text: str, start: Path) -> Path:
+    return start / os.path.expanduser(text)  # noqa: PTH111 - Path raises where there is no such user

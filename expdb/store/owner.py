@@ -1,7 +1,7 @@
 """Who owns a live file: host, boot, process; and whether that process is still alive.
 
-Invariant: on one host the answer comes from boot id, pid and process start at once, never from a clock; across
-hosts only file times of one file system are compared.
+Invariant: on one host the answer comes from boot id, pid and process start at once, never from a clock; where the
+process cannot be seen (another host, a container, a hidden /proc) nobody is called dead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import os
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+Fate = Literal["alive", "dead", "unknown"]
 
 
 @cache
@@ -22,17 +24,25 @@ def boot_id() -> str:
         return ""
 
 
+def pid_space() -> int | None:
+    """Return the pid namespace: in a container a pid means another process than outside."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
 def process_start(pid: int) -> int | None:
-    """Return the start of a process in clock ticks since boot; None when there is no such process.
+    """Return the start of a process in clock ticks since boot; None when there is no such process to be seen.
 
     Source: proc(5), field 22 of /proc/<pid>/stat.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = stat.rsplit(")", 1)[1].split()
-    if fields[0] in ("Z", "X"):
+    fields = stat.rsplit(b")", 1)[1].split()
+    if fields[0] in (b"Z", b"X"):
         return None
     return int(fields[19])
 
@@ -43,6 +53,7 @@ def describe() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "boot": boot_id(),
+        "pid_space": pid_space(),
         "pid": pid,
         "start": process_start(pid),
     }
@@ -53,12 +64,34 @@ def same_host(owner: dict[str, Any]) -> bool:
     return owner.get("host") == socket.gethostname()
 
 
-def is_dead(owner: dict[str, Any]) -> bool:
-    """Tell whether the owner surely is gone; False for another host, where one cannot know."""
+def fate(owner: dict[str, Any]) -> Fate:
+    """Tell what became of an owner, as far as this process can see."""
     if not same_host(owner):
-        return False
+        return "unknown"
     if owner.get("boot") != boot_id():
-        return True
+        return "dead"
+    if owner.get("pid_space", pid_space()) != pid_space():
+        return "unknown"
     pid = owner.get("pid")
-    start = process_start(pid) if isinstance(pid, int) and pid > 0 else None
-    return start is None or start != owner.get("start")
+    if not isinstance(pid, int) or pid <= 0:
+        return "dead"
+    start = process_start(pid)
+    if start is None:
+        return "unknown" if _is_hidden(pid) else "dead"
+    return "alive" if start == owner.get("start") else "dead"
+
+
+def is_dead(owner: dict[str, Any]) -> bool:
+    """Tell whether the owner surely is gone; False where one cannot know."""
+    return fate(owner) == "dead"
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether a process is there that /proc does not show: another user's, under hidepid."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False  # ours, so /proc would show it: a zombie, or gone a moment ago

@@ -9,12 +9,14 @@ Invariant: the answer is the same before and after a journal is sealed.
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from expdb.errors import Corrupt
+from expdb.errors import Corrupt, ExpdbError, Unsupported
 from expdb.store import attempts as attempt_files
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout
@@ -22,9 +24,9 @@ from expdb.store.parts import (
     Column,
     PartEntry,
     build_table,
-    plain_schema,
     read_list,
     read_part,
+    schema,
 )
 
 if TYPE_CHECKING:
@@ -37,21 +39,42 @@ LIST = re.compile(r"rank-(\d+)\.json")
 def journals(layout: RunLayout, attempt: int) -> dict[int, list[Path]]:
     """Return rank -> its journals of one attempt, in order."""
     found: dict[int, list[tuple[int, Path]]] = {}
-    folder = layout.attempt(attempt)
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if match := JOURNAL.fullmatch(entry.name):
-            found.setdefault(int(match[1]), []).append((int(match[2]), entry))
+    for name, match in _files(layout, attempt, JOURNAL):
+        found.setdefault(int(match[1]), []).append((int(match[2]), layout.attempt(attempt) / name))
     return {rank: [path for _, path in sorted(items)] for rank, items in sorted(found.items())}
 
 
-def part_lists(layout: RunLayout, attempt: int) -> dict[int, tuple[PartEntry, ...]]:
-    """Return rank -> its sealed parts of one attempt."""
-    folder = layout.attempt(attempt)
+def part_lists(
+    layout: RunLayout, attempt: int, *, problems: list[str] | None = None
+) -> dict[int, tuple[PartEntry, ...]]:
+    """Return rank -> its sealed parts of one attempt; a damaged list is named in `problems` when given.
+
+    Raises:
+        Corrupt: a list is damaged, and no `problems` were given.
+    """
     found: dict[int, tuple[PartEntry, ...]] = {}
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if match := LIST.fullmatch(entry.name):
-            found[int(match[1])] = read_list(entry)
+    for name, match in _files(layout, attempt, LIST):
+        try:
+            found[int(match[1])] = read_list(layout.attempt(attempt) / name)
+        except Corrupt as error:
+            _tell(error, problems)
     return found
+
+
+def _files(
+    layout: RunLayout, attempt: int, pattern: re.Pattern[str]
+) -> list[tuple[str, re.Match[str]]]:
+    try:
+        names = os.listdir(layout.attempt(attempt))  # noqa: PTH208 - names only
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [(name, match) for name in names if (match := pattern.fullmatch(name))]
+
+
+def _tell(error: ExpdbError, problems: list[str] | None) -> None:
+    if problems is None:
+        raise error
+    problems.append(error.message)
 
 
 def live_values(
@@ -62,28 +85,40 @@ def live_values(
     after_seq: int = 0,
     problems: list[str] | None = None,
 ) -> Iterator[Values]:
-    """Yield the values that stand in the journals of one rank and in no sealed part.
+    """Yield the values that stand in the journals of one rank in frames above `after_seq`.
 
     A damaged journal is named in `problems` when a list is given.
 
     Raises:
-        Corrupt: a journal is damaged, and no list was given.
+        Corrupt, Unsupported: a journal cannot be read, and no list was given.
     """
     for path in journals(layout, attempt).get(rank, ()):
         try:
-            reader = JournalReader(path, after_seq=after_seq)
-            yield from reader
+            values, problem = _whole(path, after_seq)
         except FileNotFoundError:
-            continue  # sealed since it was listed: its points stand in a part, and in our next look
-        except Corrupt as error:
-            if problems is None:
-                raise
-            problems.append(error.message)
+            continue  # sealed since it was listed: see `read_series`
+        except (Corrupt, Unsupported) as error:
+            _tell(error, problems)
             continue
-        if problems is not None and reader.info.torn_bytes:
-            problems.append(
-                f"{path.name}: torn at its end; all {reader.num_frames} whole frames kept"
-            )
+        yield from values
+        if problem and problems is not None:
+            problems.append(problem)
+
+
+def _whole(path: Path, after_seq: int) -> tuple[list[Values], str]:
+    """Return the values of a journal and what is wrong with it.
+
+    A frame that is being written at this moment is no damage: then the file grows.
+    """
+    while True:
+        reader = JournalReader(path, after_seq=after_seq)
+        values = list(reader)
+        problem = reader.problem()
+        if not problem:
+            return values, ""
+        time.sleep(0.002)
+        if path.stat().st_size == reader.good_bytes + reader.torn_bytes:
+            return values, problem
 
 
 def as_columns(values: Iterable[Values], keys: Sequence[str] | None = None) -> dict[str, Column]:
@@ -123,76 +158,92 @@ def read_series(
 ) -> pa.Table:
     """Return the points of a run, sealed and live, sorted by (key, step, rank).
 
-    Columns: key, step, time, value, attempt, rank, seq. With `attempts` superseded points are included. A damaged
-    file is named in `problems` when a list is given, and the rest is returned.
+    Columns: key, step, time, value, attempt, rank, seq. With `attempts` superseded points are included, in any order.
+    A damaged file is named in `problems` when a list is given, and the rest is returned.
 
     Raises:
-        Corrupt: a part or journal is damaged, and no list was given.
+        Corrupt, Unsupported: a file cannot be read, and no list was given.
     """
     import pyarrow as pa
 
     layout = RunLayout(run_dir)
+    found: list[str] = []
     tables: list[pa.Table] = []
     resumed: dict[int, int | None] = {}
     for number in attempt_files.numbers(layout):
-        resumed[number] = attempt_files.read_pin(layout, number).resumed_from
-        tables.extend(_attempt_tables(layout, number, keys, problems))
-    table = pa.concat_tables(tables) if tables else plain_schema().empty_table()
-    return table if attempts else visible(table, resumed)
+        try:
+            resumed[number] = attempt_files.read_pin(layout, number).resumed_from
+        except Corrupt as error:
+            _tell(error, None if problems is None else found)
+        tables.extend(_attempt_tables(layout, number, keys, None if problems is None else found))
+    if problems is not None:
+        problems.extend(found)
+    table = pa.concat_tables(tables) if tables else schema().empty_table()
+    table = table if attempts else visible(table, resumed)
+    return table.set_column(0, "key", table["key"].cast(pa.string()))
 
 
 def _attempt_tables(
     layout: RunLayout, attempt: int, keys: Sequence[str] | None, problems: list[str] | None
-) -> Iterator[pa.Table]:
-    # Journals are listed first: one that is sealed meanwhile is then found in the list of parts.
-    ranks = journals(layout, attempt)
-    lists = part_lists(layout, attempt)
-    for rank in sorted({*ranks, *lists}):
-        entries = lists.get(rank, ())
-        for entry in entries:
-            try:
-                yield read_part(layout.points / Path(entry.file).name, keys)
-            except Corrupt as error:
-                if problems is None:
-                    raise
-                problems.append(error.message)
-        after = entries[-1].last_seq if entries else 0
-        live = live_values(layout, attempt, rank, after_seq=after, problems=problems)
-        columns = as_columns(live, keys)
-        if columns:
-            table = build_table(columns, attempt=attempt, rank=rank)
-            yield table.cast(plain_schema())
+) -> list[pa.Table]:
+    """Return the points of one attempt.
+
+    A seal puts the part on the list before the journal goes: lists that are the same before and after the journals
+    were read mean that no point has moved between them meanwhile.
+    """
+    strict = problems is None
+    lists = part_lists(layout, attempt, problems=problems)
+    while True:
+        live: list[pa.Table] = []
+        told: list[str] = []
+        for rank in journals(layout, attempt):
+            after = lists[rank][-1].last_seq if lists.get(rank) else 0
+            values = live_values(
+                layout, attempt, rank, after_seq=after, problems=None if strict else told
+            )
+            columns = as_columns(values, keys)
+            if columns:
+                live.append(build_table(columns, attempt=attempt, rank=rank))
+        now = part_lists(layout, attempt, problems=None if strict else [])
+        if now == lists:
+            break
+        lists = now
+    if problems is not None:
+        problems.extend(told)
+    sealed: list[pa.Table] = []
+    for entry in (entry for rank in sorted(lists) for entry in lists[rank]):
+        try:
+            sealed.append(read_part(layout.points / Path(entry.file).name, keys))
+        except Corrupt as error:
+            _tell(error, problems)
+    return [*sealed, *live]
 
 
 def visible(table: pa.Table, resumed: Mapping[int, int | None]) -> pa.Table:
     """Return the rows that the visibility rule shows, sorted by (key, step, rank).
 
-    `resumed` maps each attempt to its `resumed_from`, None where it declares nothing.
+    `table` has the schema of a part; `resumed` maps each attempt to its `resumed_from`, None where it declares nothing.
     """
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if table.num_rows == 0:
-        return table
-    attempt = table["attempt"].to_numpy()
-    step = table["step"].to_numpy()
-    limit = np.full(len(step), np.iinfo(np.int64).max)
     for number, start in resumed.items():
-        if start is not None:
-            earlier = attempt < number
-            limit[earlier] = np.minimum(limit[earlier], start)
-    table = table.filter(pa.array(step <= limit))
+        if start is not None and table.num_rows:
+            later = table["attempt"].to_numpy() >= number
+            table = table.filter(later | (table["step"].to_numpy() <= start))
     if table.num_rows == 0:
         return table
-    encoded = pc.dictionary_encode(table["key"].combine_chunks())
-    names = encoded.dictionary.to_pylist()
-    rank_of_code = np.empty(len(names), np.int64)
-    rank_of_code[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    key = rank_of_code[encoded.indices.to_numpy()]
+    table = table.unify_dictionaries().combine_chunks()
+    column = table["key"].chunk(0)
+    names = column.dictionary.to_pylist()
+    place = np.empty(len(names), np.int32)
+    place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    key = place[column.indices.to_numpy()]
     step, rank, attempt, seq = (table[n].to_numpy() for n in ("step", "rank", "attempt", "seq"))
+    grows = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (step[1:] > step[:-1]))
+    if grows.all():
+        return table  # most series: every step once, in order
     order = np.lexsort((seq, attempt, rank, step, key))
     key, step, rank = key[order], step[order], rank[order]
     last = np.ones(len(order), bool)
     last[:-1] = (key[1:] != key[:-1]) | (step[1:] != step[:-1]) | (rank[1:] != rank[:-1])
-    return table.take(pa.array(order[last]))
+    return table.take(order[last])

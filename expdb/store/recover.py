@@ -1,12 +1,14 @@
 """Recovery of a run that a SIGKILL left behind: its journals are sealed, its series recounted.
 
-Invariant: a kill in the middle of a recovery loses nothing, and the next one goes on.
+Invariant: a kill in the middle of a recovery loses nothing, and the next one goes on: the journals
+go last, when all that follows from them is written. What is damaged is kept, for `fsck`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from expdb.errors import Corrupt
@@ -14,11 +16,17 @@ from expdb.model import RunState
 from expdb.store import attempts as attempt_files
 from expdb.store import points, series
 from expdb.store.files import exclusive
+from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.parts import read_list
 from expdb.store.runs import ENDED, read_run
 from expdb.store.seal import seal
 from expdb.store.status import Status, read_status, write_status
+
+Journals = Mapping[tuple[int, int], list[Path]]
+"""(attempt, rank) -> journals, in order."""
+
+SIGNS = re.compile(r"rank-\\d+\\.\\d+\\.wal|live\\.json|log\\.txt|owner\\.json")
 
 
 def needs_recovery(layout: RunLayout) -> bool:
@@ -26,42 +34,81 @@ def needs_recovery(layout: RunLayout) -> bool:
     return any(points.journals(layout, number) for number in attempt_files.numbers(layout))
 
 
+@contextmanager
+def run_lock(store_root: Path, layout: RunLayout) -> Iterator[None]:
+    """Hold the lock of a run: for whoever changes it while no attempt of it is alive.
+
+    Raises:
+        Conflict: another process holds it.
+    """
+    lock = StoreLayout(store_root).locks / f"run-{layout.id}.lock"
+    with exclusive(lock, what=f"run {layout.id}"):
+        yield
+
+
 def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -> RunState:
     """Seal what a dead run left, recount its series, and record that it crashed; return its state.
 
-    A live run is left alone, but with `assume_dead`: then a scheduler or the user knows that its owner is gone. Damage
-    stays in the journal that has it, for `fsck`.
+    A live run is left alone, but with `assume_dead`: then a scheduler or the user knows that its
+    owner is gone.
 
     Raises:
         Conflict: another process recovers the same run.
+        Corrupt: a list of parts is damaged; Unsupported: a newer expdb wrote a journal.
         OSError: the store cannot be written; nothing was lost.
     """
-    run = read_run(layout.root, store_root=store_root)
-    if run.state in (RunState.RUNNING, RunState.LOST) and not assume_dead:
-        return run.state
-    if not needs_recovery(layout) and run.state in ENDED:
-        return run.state
-    lock = StoreLayout(store_root).locks / f"run-{layout.id}.lock"
-    with exclusive(lock, what=f"run {layout.id}"):
-        for number in attempt_files.numbers(layout):
-            for rank, paths in points.journals(layout, number).items():
-                _seal_journals(layout, number, rank, paths)
-        recount(layout)
-        status = _status(layout)
-        if status.state == "running":
-            status.state, status.reason = "crashed", "the process died without a word"
-            status.last_step = run.last_step
-            status.ended_at_ms = _last_sign_ms(layout)
-        write_status(layout, status)
-    return RunState(status.state)
+    state = read_run(layout.root, store_root=store_root).state
+    if not _is_due(layout, state, assume_dead=assume_dead):
+        return state
+    with run_lock(store_root, layout):
+        # Read again: another process may have recovered it meanwhile, or even resumed it.
+        attempts = attempt_files.numbers(layout)
+        state = read_run(layout.root, store_root=store_root).state
+        if not _is_due(layout, state, assume_dead=assume_dead):
+            return state
+        ended_at_ms = _last_sign_ms(layout, attempts)
+        journals = {
+            (number, rank): paths
+            for number in attempts
+            for rank, paths in points.journals(layout, number).items()
+        }
+        through = {at: _seal_journals(layout, *at, paths) for at, paths in journals.items()}
+        if attempt_files.numbers(layout) != attempts:
+            return RunState.RUNNING  # resumed at this moment: what follows is the new attempt's
+        last = attempts[-1] if attempts else 0
+        counted = {rank: seq for (number, rank), seq in through.items() if number == last}
+        book = recount(layout, through_seq=counted)
+        state = _record_crash(layout, state, book, last, ended_at_ms)
+        _remove(journals)
+    return state
 
 
-def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]) -> None:
+def _is_due(layout: RunLayout, state: RunState, *, assume_dead: bool) -> bool:
+    if state in (RunState.RUNNING, RunState.LOST):
+        return assume_dead
+    return needs_recovery(layout) or (state not in ENDED and not _is_recorded(layout))
+
+
+def _is_recorded(layout: RunLayout) -> bool:
+    """Tell whether status.json has its final word, or is damaged and stays as it is."""
+    try:
+        return read_status(layout).state != "running"
+    except FileNotFoundError:
+        return False
+    except Corrupt:
+        return True
+
+
+def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]) -> int:
+    """Seal the whole frames of a rank's journals, and return the last frame that is sealed."""
     entries = read_list(layout.parts_list(attempt, rank))
     after = entries[-1].last_seq if entries else 0
-    damaged: list[str] = []
-    values = list(points.live_values(layout, attempt, rank, after_seq=after, problems=damaged))
-    torn = bool(damaged)
+    values: list[Values] = []
+    for path in paths:
+        try:
+            values.extend(JournalReader(path, after_seq=after))
+        except Corrupt:
+            continue  # it stays where it is, under another name: see `_remove`
     last = max((item.seq for item in values), default=after)
     seal(
         layout,
@@ -70,40 +117,85 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
         columns=points.as_columns(values),
         first_seq=after + 1,
         last_seq=last,
-        journals=() if torn else paths,
+        journals=(),
     )
-    if torn:
-        # A torn tail holds no whole frame, but the bytes are evidence: they are kept aside under another name.
-        for path in paths:
+    return last
+
+
+def _remove(journals: Journals) -> None:
+    for path in (path for paths in journals.values() for path in paths):
+        try:
+            reader = JournalReader(path)
+            is_whole = sum(1 for _ in reader) >= 0 and not reader.torn_bytes
+        except Corrupt:
+            is_whole = False
+        if is_whole:
+            path.unlink(missing_ok=True)
+        else:
+            # Its whole frames are sealed, but the rest is evidence.
             path.rename(path.with_name(f"{path.name}.torn"))
 
 
-def recount(layout: RunLayout, *, keys: Iterable[str] | None = None) -> series.SeriesBook:
-    """Count the series again from the visible points, all or the named keys, and write series.json."""
+def recount(
+    layout: RunLayout,
+    *,
+    keys: Iterable[str] | None = None,
+    through_seq: Mapping[int, int] | None = None,
+) -> series.SeriesBook:
+    """Count the series again from the visible points, all or the named keys; write series.json.
+
+    `through_seq` is what the points include of the last attempt's journals, where these still stand.
+    """
+    import numpy as np
+
     try:
         book = series.load(layout.series_json) if keys is not None else series.SeriesBook()
     except Corrupt:
-        book = series.SeriesBook()
-    wanted = None if keys is None else sorted(keys)
-    table = points.read_series(layout.root, wanted, problems=[])
-    names = table["key"].to_numpy(zero_copy_only=False)
-    steps, values = table["step"].to_numpy(), table["value"].to_numpy()
-    for key in wanted if wanted is not None else sorted(set(names)):
-        mask = names == key
-        book.replace(key, steps[mask], values[mask])
+        book, keys = series.SeriesBook(), None
+    table = points.read_series(layout.root, None if keys is None else sorted(keys), problems=[])
+    for key in keys or ():
+        book.drop(key)
+    if table.num_rows:
+        encoded = table["key"].combine_chunks().dictionary_encode()
+        steps, values = table["step"].to_numpy(), table["value"].to_numpy()
+        codes = encoded.indices.to_numpy()
+        borders = np.flatnonzero(np.diff(codes, prepend=-1, append=-1))  # sorted by key
+        for start, stop in zip(borders[:-1], borders[1:], strict=True):
+            key = encoded.dictionary[int(codes[start])].as_py()
+            book.replace(key, steps[start:stop], values[start:stop])
+    if through_seq is not None:
+        book.attempt, book.through_seq = max(attempt_files.numbers(layout), default=0), {}
+        book.through_seq.update(through_seq)
     book.save(layout.series_json)
     return book
 
 
-def _status(layout: RunLayout) -> Status:
+def _record_crash(
+    layout: RunLayout, state: RunState, book: series.SeriesBook, attempt: int, ended_at_ms: int
+) -> RunState:
     try:
-        return read_status(layout)
-    except (FileNotFoundError, Corrupt):
-        return Status()
+        status = read_status(layout)
+    except FileNotFoundError:
+        status = Status()
+    except Corrupt:
+        return state  # overwriting it would hide the damage
+    if status.state == "running":
+        steps = [item.last_step for item in book.series.values()]
+        steps += [] if status.last_step is None else [status.last_step]
+        status.state, status.reason = "crashed", "the process died without a word"
+        status.attempt = max(attempt, 1)
+        status.last_step = max(steps, default=None)
+        status.ended_at_ms = ended_at_ms
+    write_status(layout, status)
+    return RunState(status.state)
 
 
-def _last_sign_ms(layout: RunLayout) -> int:
-    number = max(attempt_files.numbers(layout), default=0)
-    files = [path for path in layout.attempt(number).glob("*") if path.is_file()]
-    latest = max((path.stat().st_mtime for path in files), default=time.time())
-    return int(latest * 1000)
+def _last_sign_ms(layout: RunLayout, attempts: list[int]) -> int:
+    """Return when the last attempt last wrote a file."""
+    folder = layout.attempt(attempts[-1]) if attempts else layout.root
+    times = [
+        path.stat().st_mtime
+        for path in folder.iterdir()
+        if SIGNS.fullmatch(path.name.removesuffix(".torn"))
+    ]
+    return int(max(times, default=folder.stat().st_mtime) * 1000)

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expdb.errors import Corrupt
 from expdb.model import FORMAT, Series
-from expdb.store.files import read_json, write_json
+from expdb.store.files import number, read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +27,9 @@ class SeriesBook:
     def __init__(self, series: Iterable[Series] = ()) -> None:
         self._series: dict[str, Series] = {item.key: item for item in series}
         self.unordered: set[str] = set()
+        self.attempt = 0
         self.through_seq: dict[int, int] = {}
-        """Rank -> the last journal frame of the open attempt that is counted."""
+        """Rank -> the last journal frame of `attempt` that is counted."""
 
     def __getitem__(self, key: str) -> Series:
         return self._series[key]
@@ -35,6 +37,17 @@ class SeriesBook:
     def get(self, key: str) -> Series | None:
         """Return the summary of a key, or None."""
         return self._series.get(key)
+
+    def copy(self) -> SeriesBook:
+        """Return the book as it is now; another thread may go on counting into this one."""
+        book = SeriesBook(self._series.values())
+        book.unordered, book.attempt = set(self.unordered), self.attempt
+        book.through_seq = dict(self.through_seq)
+        return book
+
+    def through(self, attempt: int, rank: int) -> int:
+        """Return the last journal frame of a rank that is counted."""
+        return self.through_seq.get(rank, 0) if attempt == self.attempt else 0
 
     @property
     def series(self) -> Mapping[str, Series]:
@@ -70,6 +83,7 @@ class SeriesBook:
         through = {str(rank): seq for rank, seq in self.through_seq.items()}
         body = {
             "format": FORMAT,
+            "attempt": self.attempt,
             "through_seq": through,
             "unordered": sorted(self.unordered),
             "series": series,
@@ -87,9 +101,14 @@ def load(path: Path) -> SeriesBook:
         data = read_json(path)
     except FileNotFoundError:
         return SeriesBook()
-    book = SeriesBook(_from_json(key, item) for key, item in data.get("series", {}).items())
-    book.unordered = set(data.get("unordered", ()))
-    book.through_seq = {int(rank): int(seq) for rank, seq in data.get("through_seq", {}).items()}
+    try:
+        book = SeriesBook(_from_json(key, item) for key, item in data.get("series", {}).items())
+        book.unordered = {str(key) for key in data.get("unordered", ())}
+        book.attempt = int(data.get("attempt", 0))
+        through = data.get("through_seq", {}).items()
+        book.through_seq = {int(rank): int(seq) for rank, seq in through}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Corrupt(f"series.json is damaged ({error!r})", hint=f"the file: {path}") from error
     return book
 
 
@@ -177,21 +196,24 @@ def _as_json(series: Series) -> dict[str, Any]:
 def _from_json(key: str, data: dict[str, Any]) -> Series:
     def value(name: str) -> Any:
         item = data.get(name)
-        return None if item is None else float(item)
+        return None if item is None else number(item)
+
+    def step(name: str) -> Any:
+        item = data.get(name)
+        return None if item is None else int(item)
 
     return Series(
         key=key,
         count=int(data["count"]),
         nonfinite=int(data["nonfinite"]),
         first_step=int(data["first_step"]),
-        first=float(data["first"]),
+        first=number(data["first"]),
         last_step=int(data["last_step"]),
-        last=float(data["last"]),
-        min_step=data.get("min_step"),
+        last=number(data["last"]),
+        min_step=step("min_step"),
         min=value("min"),
-        max_step=data.get("max_step"),
+        max_step=step("max_step"),
         max=value("max"),
-        tail=tuple(float(item) for item in data.get("tail", ())),
-        nonfinite_step=data.get("nonfinite_step"),
+        tail=tuple(number(item) for item in data.get("tail", ())),
+        nonfinite_step=step("nonfinite_step"),
     )
-

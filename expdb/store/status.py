@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, NEEDS
@@ -34,6 +35,21 @@ class Status:
     num_dropped: int = 0
     files: dict[str, int] = field(default_factory=dict)
     """Path in the run folder -> size in bytes."""
+    unknown: dict[str, Any] = field(default_factory=dict)
+    """What a later expdb wrote beside these; kept when the file is replaced."""
+
+
+KINDS: Mapping[str, Any] = {
+    "state": str,
+    "reason": str,
+    "attempt": int,
+    "last_step": int | None,
+    "max_steps": int | None,
+    "ended_at_ms": int | None,
+    "updated_at_ms": int,
+    "num_dropped": int,
+    "files": dict,
+}
 
 
 def read_status(layout: RunLayout) -> Status:
@@ -44,40 +60,51 @@ def read_status(layout: RunLayout) -> Status:
         Corrupt: the file is damaged.
     """
     data = read_json(layout.status_json)
-    known = {name: data[name] for name in Status.__dataclass_fields__ if name in data}
-    status = Status(**known)
-    if status.state not in STORED_STATES:
+    known = {name: data.pop(name) for name in KINDS if name in data}
+    state, files = known.get("state", "running"), known.get("files", {})
+    wrong = [name for name, value in known.items() if not isinstance(value, KINDS[name])]
+    if not wrong and not all(isinstance(size, int) for size in files.values()):
+        wrong = ["files"]
+    if not wrong and state not in STORED_STATES:
+        wrong = ["state"]
+    if wrong:
         raise Corrupt(
-            f"status.json names the unknown state `{status.state}`",
-            hint=f"the file: {layout.status_json}",
+            f"status.json is damaged at `{wrong[0]}`", hint=f"the file: {layout.status_json}"
         )
-    return status
+    return Status(**known, unknown=data)
 
 
 def write_status(layout: RunLayout, status: Status, *, durable: bool = True) -> None:
     """Replace status.json, with the sizes of all files of the run as they are now."""
-    status.files = dict(sizes(layout.root))
+    status.files = sizes(layout.root)
     status.updated_at_ms = time.time_ns() // 1_000_000
-    body = {"format": FORMAT, "needs": NEEDS, **asdict(status)}
+    known = {name: getattr(status, name) for name in KINDS}
+    body = {**status.unknown, "format": FORMAT, "needs": NEEDS, **known}
     write_json(layout.status_json, body, durable=durable)
 
 
-def sizes(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield (relative path, size) of every whole file below a run folder but status.json, sorted."""
-    found: list[tuple[str, int]] = []
+def sizes(root: Path) -> dict[str, int]:
+    """Return path -> size of every whole file below a run folder but status.json, sorted.
+
+    Files that go meanwhile (a sealed journal, an old checkpoint) are left out.
+    """
+    found: dict[str, int] = {}
     stack = [""]
     while stack:
         prefix = stack.pop()
-        with os.scandir(root / prefix) as entries:
-            for entry in entries:
-                if entry.name.startswith(".tmp-"):
+        try:
+            entries = list(os.scandir(root / prefix))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            if entry.name.startswith(".tmp-"):
+                continue
+            path = f"{prefix}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                stack.append(f"{path}/")
+            elif entry.is_file(follow_symlinks=False) and path != "status.json":
+                try:
+                    found[path] = entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
                     continue
-                path = f"{prefix}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    stack.append(f"{path}/")
-                elif entry.is_file(follow_symlinks=False) and path != "status.json":
-                    try:
-                        found.append((path, entry.stat(follow_symlinks=False).st_size))
-                    except FileNotFoundError:
-                        continue  # removed since: a sealed journal, an old checkpoint
-    yield from sorted(found)
+    return dict(sorted(found.items()))

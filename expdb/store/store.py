@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from expdb.errors import Corrupt, NotFound, Unsupported
+from expdb.errors import BadInput, Corrupt, NotFound, Unsupported
 from expdb.model import FORMAT, NEEDS
 from expdb.store.files import create_bytes, encode_json, read_json
+from expdb.store.files import reason as reason  # the name by which the layers above know it
 from expdb.store.ids import new_id
 from expdb.store.layout import StoreLayout
 
@@ -28,8 +29,7 @@ class Store:
     @property
     def name(self) -> str:
         """The store as people are told of it: relative to the current folder where that is shorter."""
-        relative = os.path.relpath(self.root)
-        return relative if len(relative) < len(str(self.root)) else str(self.root)
+        return _short(self.root)
 
 
 def open_store(root: Path, *, create: bool = False) -> Store:
@@ -39,46 +39,49 @@ def open_store(root: Path, *, create: bool = False) -> Store:
         NotFound: there is none.
         Unsupported: a newer expdb wrote it.
         Corrupt: store.json is damaged, or the store cannot be made.
+        BadInput: it would be made in the top folder of a git repository.
     """
     root = root.absolute()
     layout = StoreLayout(root)
-    if create and not layout.store_json.exists():
-        _create(layout)
     try:
         data = read_json(layout.store_json)
-    except FileNotFoundError:
-        raise NotFound(
-            f"there is no store in {_short(root)}",
-            hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
-        ) from None
-    except PermissionError:
-        raise Corrupt(f"cannot read the store {_short(root)}: no permission") from None
-    found = data.get("format")
-    if not isinstance(found, int) or "id" not in data:
-        raise Corrupt(f"store.json of {_short(root)} is damaged", hint=f"the file: {layout.store_json}")
-    if found > FORMAT:
+    except (FileNotFoundError, NotADirectoryError):
+        if not create:
+            raise NotFound(
+                f"there is no store in {_short(root)}",
+                hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
+            ) from None
+        _create(layout)
+        data = read_json(layout.store_json)
+    found, store_id = data.get("format"), data.get("id")
+    if isinstance(found, int) and found > FORMAT:
         raise Unsupported(
             f"the store {_short(root)} has format {found}; this expdb {NEEDS} reads formats up to"
             f" {FORMAT}",
             hint=f"it needs expdb {data.get('needs', 'of a later version')} or newer:"
             " pip install -U expdb-ml; nothing was changed",
         )
-    return Store(root, str(data["id"]))
+    if not isinstance(found, int) or not isinstance(store_id, str):
+        raise Corrupt(f"store.json of {_short(root)} is damaged", hint=f"the file: {layout.store_json}")
+    return Store(root, store_id)
 
 
 def _create(layout: StoreLayout) -> None:
+    another = "another place: python train.py ... expdb.store=DIR"
     try:
+        if os.path.lexists(layout.root / ".git"):  # its .gitignore would hide all of the user's files
+            raise BadInput(
+                f"{_short(layout.root)} is the top folder of a git repository, not a place for a store",
+                hint=another,
+            )
         for folder in (layout.meta, layout.refs, layout.ops, layout.locks):
             folder.mkdir(parents=True, exist_ok=True)
-        ignore = layout.root / ".gitignore"
-        if not ignore.exists():
-            _create_once(ignore, b"*\n")
+        _create_once(layout.root / ".gitignore", b"*\n")
         body = {"format": FORMAT, "needs": NEEDS, "id": new_id()}
         _create_once(layout.store_json, encode_json(body))
     except OSError as error:
         raise Corrupt(
-            f"cannot write to the store {_short(layout.root)}: {reason(error)}",
-            hint="another place: python train.py ... expdb.store=DIR",
+            f"cannot write to the store {_short(layout.root)}: {reason(error)}", hint=another
         ) from error
 
 
@@ -86,24 +89,12 @@ def _create_once(path: Path, data: bytes) -> None:
     try:
         create_bytes(path, data)
     except FileExistsError:
-        pass  # made by another process in this second: theirs is as good
-
-
-def reason(error: OSError) -> str:
-    """Return an I/O error in plain words."""
-    import errno
-
-    words = {
-        errno.EACCES: "no permission",
-        errno.EPERM: "no permission",
-        errno.EROFS: "the file system is read-only",
-        errno.ENOSPC: "no space left",
-        errno.EDQUOT: "the quota is used up",
-        errno.ENOTDIR: "a part of the path is a file",
-    }
-    return words.get(error.errno or 0, error.strerror or str(error))
+        pass  # the user's own, or made by another process in this second: theirs is as good
 
 
 def _short(path: Path) -> str:
-    relative = os.path.relpath(path)
+    try:
+        relative = os.path.relpath(path)
+    except FileNotFoundError:  # the current folder was removed
+        return str(path)
     return relative if len(relative) < len(str(path)) else str(path)

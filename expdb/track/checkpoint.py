@@ -39,7 +39,7 @@ class Saved:
     removed: tuple[int, ...] = ()
     """Steps that retention removed after it."""
     keep: str = ""
-    """The rule in words: `last 2, best 1`."""
+    """The rule in words: `keep: last 2, best 1`."""
     note: str = ""
     """Why nothing was removed although something might go; empty as a rule."""
 
@@ -181,7 +181,12 @@ class Checkpointer:
             self._failure = error
         else:
             self._done.append(
-                Saved(checkpoint=checkpoint, removed=removed, keep=self._keep.words(), note=note)
+                Saved(
+                    checkpoint=checkpoint,
+                    removed=removed,
+                    keep=f"keep: {self._keep.words()}",
+                    note=note,
+                )
             )
 
     def _retain(self, newest: int) -> tuple[tuple[int, ...], str]:

@@ -1,36 +1,35 @@
 """A caller's config as canonical JSON and redacted text; the caller's own object is never changed.
 
-Values that differ from start to start by design (`now`, Hydra's run folder) become stubs, through chains of
-interpolations too; what cannot be resolved is marked with the reason instead of stopping the run.
+What has no value (missing, unresolved, not plain data) is marked with the reason instead of stopping the run.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+import enum
 import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from expdb.digest import Missing, Secret, Stub, Unresolved, canonical, flatten
 from expdb.errors import BadInput
 from expdb.redact import (
-    USER_INFO,
     Redactor,
+    hides_below,
     is_secret_key,
-    is_secret_variable,
+    is_telling,
+    secrets_of_urls,
     without_user_info,
 )
+from expdb.track.interpolation import resolve
 
-STUBBED = (
-    "runtime.output_dir", "runtime.cwd", "run", "sweep", "job.id", "job.num", "job.override_dirname",
-)  # fmt: skip
-STUB = re.compile("\x00stub:([^\x00]*)\x00")
-SECRET = "\x00secret\x00"
+MARKERS = (Missing, Stub, Unresolved, Secret)
+REFERENCE = re.compile(r"\$\{(oc\.env:)?[\w.\[\]]+\}")
+"""An interpolation that names where a value is, and holds none itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,176 +56,141 @@ def read_config(cfg: Any) -> Composed:
         BadInput: `cfg` is something else.
     """
     secrets: set[str] = set()
-    if _is_omegaconf(cfg):
-        resolved, raw = _resolve(cfg, secrets)
-    else:
-        resolved = raw = _plain(cfg)
+    resolved, raw = _plain({} if cfg is None else cfg, secrets, ())
+    if not isinstance(resolved, dict):
+        raise BadInput(
+            f"the config is {type(cfg).__name__}",
+            hint="give a DictConfig, dict, dataclass or Namespace",
+        )
     resolved = _redact(resolved, secrets, "", hidden=False)
-    raw = _redact(raw, secrets, "", hidden=False)
+    raw = _redact(raw, secrets, "", hidden=False, written=True)
     redactor = Redactor(secrets, dict(os.environ))
-    resolved, raw = _replace(resolved, redactor), _replace(raw, redactor)
-    return Composed(canonical(resolved), resolved, _yaml(resolved), _yaml(raw), redactor)
-
-
-def _is_omegaconf(cfg: Any) -> bool:
-    return type(cfg).__module__.startswith("omegaconf")
-
-
-def _plain(cfg: Any) -> Any:
-    if cfg is None:
-        return {}
-    if isinstance(cfg, Namespace):
-        return dict(vars(cfg))
-    if dataclasses.is_dataclass(cfg) and not isinstance(cfg, type):
-        return dataclasses.asdict(cfg)
-    if isinstance(cfg, Mapping):
-        return cfg
-    raise BadInput(
-        f"the config is {type(cfg).__name__}", hint="give a DictConfig, dict, dataclass or Namespace"
+    resolved, raw = _known(resolved, redactor), _known(raw, redactor)
+    return Composed(
+        canonical(resolved), resolved, _yaml(resolved), _yaml(raw), redactor
     )
 
 
-def _resolve(cfg: Any, secrets: set[str]) -> tuple[Any, Any]:
-    from omegaconf import OmegaConf
-
-    own = copy.deepcopy(cfg)
-    OmegaConf.clear_cache(own)
-    raw = OmegaConf.to_container(own, resolve=False, enum_to_str=True)
-    with _stub_resolvers(secrets):
-        return _resolve_node(own, raw), raw
-
-
-def _resolve_node(node: Any, raw: Any) -> Any:
-    from omegaconf import OmegaConf
-
-    if isinstance(raw, dict):
-        return {key: _resolve_item(node, key, item) for key, item in raw.items()}
-    if isinstance(raw, list):
-        return [_resolve_item(node, index, item) for index, item in enumerate(raw)]
-    # An interpolation to a whole container: the node is resolved, its own raw form is one level further.
-    inner = OmegaConf.to_container(node, resolve=False, enum_to_str=True)
-    return _resolve_node(node, inner)
-
-
-def _resolve_item(node: Any, key: Any, raw: Any) -> Any:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
-
-    if isinstance(raw, str) and raw == "???":
-        return Missing()
-    try:
-        value = node[key]
-    except (MissingMandatoryValue, InterpolationToMissingValueError):
-        return Missing()
-    except Exception as error:  # noqa: BLE001 - a resolver is the user's code and may raise anything
-        return Unresolved(str(raw), str(error).split("\n")[0])
-    if OmegaConf.is_config(value):
-        return _resolve_node(value, raw)
-    if isinstance(value, str):
-        if value == SECRET:
-            return Secret()
-        if STUB.search(value):
-            return Stub(STUB.sub(r"${\1}", value).replace(SECRET, "<redacted>"))
-        return value.replace(SECRET, "<redacted>")
-    return value
-
-
-@contextmanager
-def _stub_resolvers(secrets: set[str]) -> Iterator[None]:
-    """Let the resolvers of `now`, `hydra` and `oc.env` answer with markers for the length of the block."""
-    from omegaconf import OmegaConf
-
-    # OmegaConf has no public way to read a registered resolver, so the registry itself is kept and put back.
-    from omegaconf.basecontainer import BaseContainer
-
-    kept = dict(BaseContainer._resolvers)
-
-    def now(*arguments: str) -> str:
-        return f"\x00stub:now:{':'.join(arguments)}\x00"
-
-    def hydra(path: str) -> Any:
-        from hydra.core.hydra_config import HydraConfig
-
-        if any(path == name or path.startswith(f"{name}.") for name in STUBBED):
-            return f"\x00stub:hydra:{path}\x00"
-        return OmegaConf.select(HydraConfig.get(), path, throw_on_missing=True)
-
-    def env(name: str, *default: Any) -> Any:
-        value = os.environ.get(name)
-        if value is None:
-            if not default:
-                raise KeyError(f"environment variable {name} is not set")
-            return default[0]
-        if is_secret_variable(name):
-            secrets.add(value)
-            return SECRET
-        return value
-
-    OmegaConf.register_new_resolver("now", now, replace=True)
-    OmegaConf.register_new_resolver("hydra", hydra, replace=True)
-    OmegaConf.register_new_resolver("oc.env", env, replace=True)
-    try:
-        yield
-    finally:
-        BaseContainer._resolvers.clear()
-        BaseContainer._resolvers.update(kept)
-
-
-def _redact(value: Any, secrets: set[str], name: str, *, hidden: bool) -> Any:
+def _plain(value: Any, secrets: set[str], above: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return (resolved, as written) of a value as plain containers, scalars and markers."""
+    if type(value).__module__.startswith("omegaconf."):
+        return resolve(value, secrets)
+    if id(value) in above:
+        return (Unresolved("...", "it contains itself"),) * 2
+    inside = (*above, id(value))
+    if isinstance(value, Namespace):
+        value = vars(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, (type, *MARKERS)):
+        names = [field.name for field in dataclasses.fields(value)]
+        value = {name: getattr(value, name) for name in names if hasattr(value, name)}
     if isinstance(value, Mapping):
+        pairs = {key: _plain(item, secrets, inside) for key, item in value.items()}
+        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=repr)
+    if isinstance(value, (list, tuple)):
+        items = [_plain(item, secrets, inside) for item in value]
+        return [item[0] for item in items], [item[1] for item in items]
+    return value, value
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, (bool, int, float, str, bytes, *MARKERS)):
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    tolist = getattr(value, "tolist", None)
+    if callable(tolist) and not isinstance(value, type):  # arrays, tensors, numpy's scalars
+        return tolist()
+    name = getattr(value, "__qualname__", None)
+    if name is not None:
+        return Unresolved(f"{value.__module__}.{name}", "not plain data")
+    said = repr(value)
+    # An address differs from start to start; a repr without one names the value (torch.bfloat16).
+    if " at 0x" in said:
+        said = f"{type(value).__module__}.{type(value).__qualname__}"
+    return Unresolved(said, "not plain data")
+
+
+def _redact(
+    value: Any, secrets: set[str], name: str, *, hidden: bool, written: bool = False
+) -> Any:
+    """Return the value with markers for secrets, which are collected; `written`: before interpolation."""
+    if not isinstance(value, (dict, list)):
+        value = _scalar(value)
+    if isinstance(value, dict):
+        below = hidden or hides_below(name)
         return {
-            key: _redact(
-                item, secrets, str(key), hidden=hidden or (bool(name) and is_secret_key(name))
-            )
+            key: _redact(item, secrets, str(key), hidden=below, written=written)
             for key, item in value.items()
         }
-    if isinstance(value, (list, tuple)):
-        return [_redact(item, secrets, name, hidden=hidden) for item in value]
+    if isinstance(value, list):
+        return [_redact(item, secrets, name, hidden=hidden, written=written) for item in value]
+    secret = hidden or is_secret_key(name)
+    if isinstance(value, (Stub, Unresolved)):
+        return Secret() if secret and not REFERENCE.fullmatch(value.text) else value
     if not isinstance(value, str) or not value:
         return value
-    if (hidden or is_secret_key(name)) and value != "???" and "${" not in value:
-        secrets.add(value)
+    if secret:
+        if written and (value == "???" or REFERENCE.fullmatch(value)):
+            return value
+        if hidden or is_telling(name, value):
+            secrets.add(value)
         return Secret()
-    for match in USER_INFO.finditer(value):
-        secrets.add(match["user"])
-        secrets.update(match["user"].split(":", 1)[1:])
+    secrets.update(secrets_of_urls(value))
     return without_user_info(value)
 
 
-def _replace(value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _replace(item, redactor) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_replace(item, redactor) for item in value]
+def _known(value: Any, redactor: Redactor) -> Any:
+    """Return the value with every secret that was found anywhere replaced."""
+    if isinstance(value, dict):
+        return {
+            redactor.known(key) if type(key) is str else key: _known(item, redactor)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_known(item, redactor) for item in value]
     if isinstance(value, Stub):
-        return Stub(redactor.text(value.text))
+        return Stub(redactor.known(value.text))
     if isinstance(value, Unresolved):
-        return Unresolved(redactor.text(value.text), redactor.text(value.reason))
-    return redactor.text(value) if type(value) is str else value
+        return Unresolved(redactor.known(value.text), redactor.known(value.reason))
+    return redactor.known(value) if isinstance(value, str) else value
 
 
 def _yaml(tree: Any) -> str:
     import yaml
 
-    return str(yaml.safe_dump(_printable(tree), sort_keys=False, allow_unicode=True, width=100))
+    reasons = "".join(f"# {path}: {why}\n" for path, why in _reasons(tree, "") if why)
+    body = yaml.safe_dump(_printable(tree), sort_keys=False, allow_unicode=True, width=100)
+    return f"# No value could be found for:\n{reasons}{body}" if reasons else str(body)
+
+
+def _reasons(tree: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(tree, (dict, list)):
+        pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        for key, item in pairs:
+            yield from _reasons(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(tree, Unresolved):
+        yield path, tree.reason
 
 
 def _printable(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {
-            key if isinstance(key, (str, int, float, bool)) or key is None else str(key): _printable(
-                item
-            )
+            key if key is None or isinstance(key, (str, int, float)) else str(key): _printable(item)
             for key, item in value.items()
         }
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_printable(item) for item in value]
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    return str(value)
+    for kind in (bool, int, float, str):  # a subclass of numpy's is written as what it is
+        if isinstance(value, kind):
+            return kind(value)
+    return value if value is None or isinstance(value, bytes) else str(value)
 
 
 def plain_section(tree: Any, name: str) -> Any:
     """Return one section of a composed tree as plain values, markers as text; None when it is absent."""
-    section = tree.get(name) if isinstance(tree, Mapping) else None
+    section = tree.get(name) if isinstance(tree, dict) else None
     return None if section is None else _printable(section)

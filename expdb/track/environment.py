@@ -9,9 +9,11 @@ from importlib import metadata
 PACKAGES = ("numpy", "torch", "hydra-core", "omegaconf", "expdb-ml")
 
 
-def describe() -> dict[str, str]:
+def describe(world_size: int = 1) -> dict[str, str]:
     """Return name -> text; torch is asked only when the process has loaded it."""
     out = {"python": platform.python_version(), "platform": platform.machine()}
+    if world_size > 1:
+        out["world_size"] = str(world_size)
     for name in PACKAGES:
         try:
             out[name] = metadata.version(name)

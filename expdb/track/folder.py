@@ -5,8 +5,10 @@ Standard library and `expdb.store` paths only: it runs at every start of a scrip
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from expdb.store.layout import StoreLayout
 from expdb.store.locate import store_for_script
 
 ADHOC = "adhoc"
+SWEEP_FILE = "multirun.yaml"
 
 
 def entry_script() -> Path:
@@ -38,9 +41,37 @@ def store_of(given: str | None) -> Path:
     return store_for_script(entry_script(), os.environ.get("EXPDB_STORE") or given)
 
 
-def new_run_dir(overrides: Sequence[str], given: str | None) -> Path:
-    """Return the folder of a new run for a job's task overrides; nothing is made."""
-    return StoreLayout(store_of(given)).run_dir(experiment_of(overrides), new_id())
+def new_run_dir(overrides: Sequence[str], given: str | None, key: str = "exp") -> Path:
+    """Return the folder of a new run for a job's task overrides; nothing is made.
+
+    Hydra will make it, also for a job that then fails or joins another run, so an empty one goes when the process ends.
+    In a store that cannot be written it is a temporary folder: `start()` says what is wrong, Hydra would show a traceback.
+    """
+    path = StoreLayout(store_of(given)).run_dir(experiment_of(overrides, key), new_id())
+    if not _can_make(path):
+        path = Path(tempfile.mkdtemp(prefix="expdb-"))
+    atexit.register(remove_empty, path)
+    return path
+
+
+def forget_sweep_file(given: str | None) -> Path:
+    """Return the store of a sweep; Hydra's multirun.yaml there, which holds secrets, goes when the process ends."""
+    store = store_of(given)
+    if not _can_make(store / SWEEP_FILE):
+        store = Path(tempfile.mkdtemp(prefix="expdb-"))
+        atexit.register(remove_empty, store)
+    atexit.register((store / SWEEP_FILE).unlink, missing_ok=True)
+    return store
+
+
+def remove_empty(path: Path) -> None:
+    """Remove the folder of a run that holds nothing, and what was made around it for it alone."""
+    around = (path, path.parent, path.parent.parent) if store_of_run_dir(path) else (path,)
+    for folder in around:
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # it holds something, so it is somebody's
 
 
 def store_of_run_dir(path: Path) -> Path | None:
@@ -49,3 +80,8 @@ def store_of_run_dir(path: Path) -> Path | None:
         if path.parent.name.startswith("exp="):
             return path.parent.parent
     return None
+
+
+def _can_make(path: Path) -> bool:
+    there = next(folder for folder in path.parents if os.access(folder, os.F_OK))
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK, effective_ids=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expdb.digest import ignored
+from expdb.digest import canonical, ignored, leaves
+from expdb.redact import MARK, is_secret_key
 from expdb.track.folder import entry_script, experiment_of
 
 
@@ -62,20 +63,22 @@ def variant_of(
 ) -> str:
     """Return `+key=value` of each override that makes a variant, sorted; empty when none does.
 
-    Values are written one way: `1e-2` and `0.01` are one variant.
+    Values are written one way: `1e-2` and `0.01` are one variant. Of a key given twice the last value counts, as in
+    Hydra. The value of a secret is not part of it.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    out: list[str] = []
+    out: dict[str, str] = {}
     for item in OverridesParser.create().parse_overrides(list(overrides)):
         key = str(item.key_or_group)
         if key == experiment_key or ignored(key, [seed_key, "expdb", "hydra", *ignore]):
             continue
         if item.is_delete():
-            out.append(f"+~{key}")
+            out[key] = f"+~{key}"
         else:
-            out.append(f"+{key}={_value_text(item.value())}")
-    return "".join(sorted(out))
+            value = MARK if is_secret_key(key) else _value_text(item.value())
+            out[key] = f"+{key}={value}"
+    return "".join(sorted(out.values()))
 
 
 def _value_text(value: Any) -> str:
@@ -99,38 +102,79 @@ def experiment(job: Job, name: str | None, experiment_key: str) -> str:
 
 
 def added_keys(job: Job, keys: Sequence[str], experiment_key: str) -> dict[str, str]:
-    """Return key -> nearest known key (or "") of the keys that the base config lacks and nobody added with `+`.
+    """Return key -> nearest known key (or "") of the keys that the base config lacks.
 
-    The base is the primary config composed with the same group choices and without the experiment.
+    The base is the primary config composed with the same group choices and without the experiment. Who adds a key on
+    the command line with `+` means it: such a key is returned only if a known one is near.
     """
-    if job.config_name is None:
+    known = _base_keys(job, experiment_key)
+    if known is None:
         return {}
-    from difflib import get_close_matches
+    said = {text.lstrip("+").partition("=")[0] for text in job.overrides if text.startswith("+")}
+    new = [key for key in keys if key not in known and not _is_open(key, known)]
+    found = {key: nearest(key, known) for key in new}
+    return {key: near for key, near in found.items() if near or key not in said}
 
+
+def _base_keys(job: Job, experiment_key: str) -> set[str] | None:
+    """Return the dotted keys of the base config; None when it cannot be composed here."""
+    if job.config_name is None:
+        return None
     from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
     from hydra.types import RunMode
     from omegaconf import OmegaConf
-
-    from expdb.digest import canonical, flatten
+    from omegaconf.errors import OmegaConfBaseException
 
     if not GlobalHydra.instance().is_initialized():
-        return {}  # a launcher that runs the job in another process keeps no loader
-    groups = [
-        f"{group}={choice}"
-        for group, choice in job.choices
-        if group.partition("@")[0] != experiment_key
-    ]
-    base = GlobalHydra.instance().config_loader().load_configuration(
-        job.config_name, groups, run_mode=RunMode.RUN
-    )
-    raw = OmegaConf.to_container(base, resolve=False)
-    known = flatten(canonical({k: v for k, v in raw.items() if k != "hydra"}))
-    said = [text.lstrip("+").partition("=")[0] for text in job.overrides if text.startswith("+")]
-    new = [key for key in keys if key not in known and not _below(key, known) and key not in said]
-    return {key: next(iter(get_close_matches(key, list(known), n=1)), "") for key in new}
+        return None  # a launcher that runs the job in another process keeps no loader
+
+    def compose(groups: list[str]) -> Any:
+        loader = GlobalHydra.instance().config_loader()
+        return loader.load_configuration(job.config_name, groups, run_mode=RunMode.RUN)
+
+    try:
+        base = compose([])
+        own = base.hydra.runtime.choices
+        chosen = [
+            (group, choice)
+            for group, choice in job.choices
+            if group.partition("@")[0] != experiment_key and own.get(group) != choice
+        ]
+        if chosen:
+            # A group that the defaults list lacks can only be appended.
+            base = compose([f"{'' if g in own else '+'}{g}={c}" for g, c in chosen])
+        raw = OmegaConf.to_container(base, resolve=False)
+    except (HydraException, OmegaConfBaseException):
+        return None  # the base cannot stand without its experiment: there is nothing to compare with
+    return set(leaves(canonical({key: value for key, value in raw.items() if key != "hydra"})))
 
 
-def _below(key: str, known: dict[str, Any]) -> bool:
+def _is_open(key: str, known: Collection[str]) -> bool:
     """Tell whether the base leaves this part open: a key above it is an empty mapping, null or missing there."""
     parts = key.split(".")
     return any(".".join(parts[:count]) in known for count in range(1, len(parts)))
+
+
+def nearest(key: str, known: Collection[str]) -> str:
+    """Return the known key that a typed one is likely to mean, or an empty text.
+
+    Beside it first, also when one is the short form of the other (`learning_rate`, `lr`); then anywhere.
+    """
+    from difflib import get_close_matches
+
+    above, _, last = key.rpartition(".")
+    beside = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == above}
+    for name in get_close_matches(last, sorted(beside), n=1, cutoff=0.7):
+        return beside[name]
+    for name in sorted(beside):
+        if name != last and (_is_short_for(name, last) or _is_short_for(last, name)):
+            return beside[name]
+    return next(iter(get_close_matches(key, sorted(known), n=1, cutoff=0.8)), "")
+
+
+def _is_short_for(short: str, long: str) -> bool:
+    """Tell whether `short` is made of the first letters of the words of `long`, or of its beginning."""
+    words = long.split("_")
+    initials = "".join(word[:1] for word in words)
+    return len(short) > 1 and (short == initials or (len(short) > 2 and long.startswith(short)))

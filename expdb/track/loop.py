@@ -22,6 +22,7 @@ from expdb.track.throughput import Delayed, Pace, due_between
 from expdb.track.update import Engine, Precision, Result, Update
 
 if TYPE_CHECKING:
+    from expdb.track.quiet import QuietRun
     from expdb.track.run import Run
     from expdb.track.state import State
 
@@ -45,7 +46,7 @@ class Loop:
 
     def __init__(
         self,
-        run: Run,
+        run: Run | QuietRun,
         state: State,
         *,
         max_steps: int,
@@ -110,8 +111,9 @@ class Loop:
         start = self.run.restore(self.state)
         restored = self.state.was_restored
         self.state.loop.step = start
-        self._forked = restored and self.run.resumed_from is None
-        self._saved_step = start if restored and not self._forked else -1
+        # A fork that was stopped before its own first checkpoint begins again from its parent's.
+        self._forked = restored and self.run.resumed_from != start
+        self._saved_step = start if restored else -1
         self._saved_s = self._clock()
         self._engine.batches.open(restored=restored)
 

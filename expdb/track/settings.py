@@ -6,10 +6,12 @@ Invariant: `run.json` keeps the result, so that readers never have to compose a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from expdb.errors import BadInput
 from expdb.model import Objective
+from expdb.track.retention import keep_of
 
 DEFAULTS: dict[str, Any] = {
     "store": None,
@@ -41,6 +43,8 @@ DEFAULTS: dict[str, Any] = {
     "require": [],
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
+FREE = frozenset(["store", "resume", "fork", "mode", "keep"])
+"""Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
     "dirty": ("snapshot", "allow", "refuse"),
@@ -57,6 +61,11 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     if section is not None and not isinstance(section, Mapping):
         raise BadInput(f"the config key expdb is {type(section).__name__}, not a mapping")
     out = _overlay(DEFAULTS, section or {}, "expdb")
+    if isinstance(out["mode"], bool):  # YAML reads a bare `off` as false
+        out["mode"] = "on" if out["mode"] else "off"
+    if not isinstance(out["keep"], Mapping):
+        raise BadInput(f"expdb.keep is {type(out['keep']).__name__}, not a mapping")
+    out["keep"] = asdict(keep_of(out["keep"]))
     for name, allowed in CHOICES.items():
         if out[name] not in allowed:
             raise BadInput(
@@ -74,14 +83,43 @@ def _overlay(base: Mapping[str, Any], top: Mapping[str, Any], path: str) -> dict
             near = get_close_matches(str(key), list(base), n=1)
             hint = f"nearest: {path}.{near[0]}" if near else f"known: {' '.join(sorted(base))}"
             raise BadInput(f"no setting is called {path}.{key}", hint=hint)
-        inner = base[key]
-        if isinstance(inner, dict) and inner:
-            if not isinstance(value, Mapping):
-                raise BadInput(f"{path}.{key} is {type(value).__name__}, not a mapping")
-            out[key] = _overlay(inner, value, f"{path}.{key}")
+        inner, name = base[key], f"{path}.{key}"
+        if not isinstance(inner, dict):
+            out[key] = value if key in FREE else _checked(value, inner, name)
+        elif not isinstance(value, Mapping):
+            raise BadInput(f"{name} is {type(value).__name__}, not a mapping")
+        elif inner:
+            out[key] = _overlay(inner, value, name)
         else:
-            out[key] = value
+            out[key] = {str(k): _checked(v, 0.0, f"{name}.{k}") for k, v in value.items()}
     return out
+
+
+def _checked(value: Any, default: Any, name: str) -> Any:
+    """Return the value if it is of its default's kind."""
+    match default:
+        case bool():
+            fits, kind = isinstance(value, bool), "true or false"
+        case int() | float():
+            fits = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+            kind = "a number of at least 0"
+        case list():
+            fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            kind = "a list of texts"
+        case _:
+            fits, kind = isinstance(value, str) and bool(value), "a text"
+    if not fits:
+        raise BadInput(f"{name} is {value!r}, not {kind}")
+    return value
+
+
+def declared_objective(value: Any) -> Objective | None:
+    """Return the objective that a config's section `objective` declares; None when it is about something else.
+
+    Raises:
+        BadInput: it names a metric, and an unknown mode or reading.
+    """
+    return objective_of(value) if isinstance(value, Mapping) and "metric" in value else None
 
 
 def objective_of(value: Objective | Mapping[str, Any] | str | None) -> Objective | None:

@@ -13,6 +13,7 @@ Files of a checkpoint and the parts in them:
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -221,13 +222,17 @@ def _saved_extra(value: Any) -> dict[str, Any]:
 
 def _gather(mine: Any) -> list[Any]:
     """Return what every rank holds, in the order of ranks; just mine without a process group."""
+    import torch
     import torch.distributed as dist
 
     if not (dist.is_available() and dist.is_initialized()):
         return [mine]
+    # As bytes: the pickle that all_gather_object makes cannot hold tensors of unsigned words.
+    written = io.BytesIO()
+    torch.save(mine, written)
     everyone: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, mine)
-    return everyone
+    dist.all_gather_object(everyone, written.getvalue())
+    return [torch.load(io.BytesIO(one), weights_only=True) for one in everyone]
 
 
 def _compare_parts(here: set[str], there: set[str], *, fork: bool) -> list[str]:

@@ -3,8 +3,7 @@
 Invariant: the gradient is the sum over micro-batches and ranks of d nll, divided by all their
 tokens. Each micro-batch's nll is divided by one constant (a power of two near the tokens of an
 update, so that dividing by it is exact), and the gradients are multiplied by constant / tokens
-once, before norm and clipping. Nothing here waits for a CUDA device, except the gradient scaler, which
-must.
+once, before norm and clipping. Nothing here waits for a CUDA device but the gradient scaler.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from expdb.errors import BadInput
-from expdb.track import rng
+from expdb.track.batches import Batches
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from expdb.track.state import LoopState, State
+    from expdb.track.state import State
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -42,58 +41,6 @@ class Result:
     seconds: float
     wait_s: float
     skipped: bool
-
-
-class Batches:
-    """Micro-batches of a loader that begins again at its end; measures the time spent waiting."""
-
-    def __init__(self, loader: Any, loop: LoopState, clock: Callable[[], float]) -> None:
-        self._loader = loader
-        self._loop = loop
-        self._clock = clock
-        self._iterator: Iterator[Any] | None = None
-        self.wait_s = 0.0
-
-    def open(self, *, restored: bool) -> None:
-        """Make the iterator; after a restore this must not draw from the restored generators."""
-        if restored:
-            # The first process drew a seed here, and the saved generators have that behind them.
-            with rng.preserved():
-                self._iterator = iter(self._loader)
-        else:
-            self._iterator = iter(self._loader)
-
-    def take(self) -> Any:
-        """Return the next micro-batch.
-
-        Raises:
-            BadInput: the loader gives none even from its beginning.
-        """
-        began = self._clock()
-        try:
-            return self._next()
-        finally:
-            self.wait_s += self._clock() - began
-
-    def _next(self) -> Any:
-        if self._iterator is None:
-            self.open(restored=False)
-        assert self._iterator is not None
-        try:
-            return next(self._iterator)
-        except StopIteration:
-            self._loop.epoch += 1
-        for owner in (self._loader, getattr(self._loader, "sampler", None)):
-            set_epoch = getattr(owner, "set_epoch", None)
-            if callable(set_epoch):
-                set_epoch(self._loop.epoch)
-        self._iterator = iter(self._loader)
-        try:
-            return next(self._iterator)
-        except StopIteration:
-            raise BadInput(
-                "the loader gives no batch", hint="an iterator that ends cannot begin again"
-            ) from None
 
 
 class Engine:

@@ -83,6 +83,8 @@ class Repo:
                 rel = os.path.relpath(path, self.top)
                 if path.is_symlink():
                     found[rel] = ("link", os.fsencode(os.readlink(path)))
+                elif not path.is_file():
+                    found[rel] = ("other", b"")
                 else:
                     kind = "x" if path.stat().st_mode & 0o100 else "-"
                     found[rel] = (kind, path.read_bytes())

@@ -54,6 +54,16 @@ def test_ignored_file_in_the_way(repo):
     assert (blocked[0].can_save, blocked[0].num_bytes) == (True, 211_900)
 
 
+@pytest.mark.parametrize("name", [":(top)x", "*.py", "line\nend", "[a]", "-q"])
+def test_ignored_file_of_an_odd_name(repo, name):
+    repo.write(f"odd/{name}", "tracked once\n")
+    repo.commit("with")
+    remove_and_commit(repo, f"odd/{name}")
+    repo.write(".git/info/exclude", "/odd/\n")
+    repo.write(f"odd/{name}", "mine")
+    assert reasons(look(repo)[3]) == {f"odd/{name}": "ignored by git: no copy of it exists, 4 B"}
+
+
 def test_ignored_file_elsewhere_does_not_block(repo):
     repo.write(".git/info/exclude", "venv/\n")
     repo.write("venv/x", "x")

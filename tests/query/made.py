@@ -10,7 +10,7 @@ from typing import Any
 
 from expdb import digest
 from expdb.model import Attempt, Checkpoint, Eval, Event, Objective, Pin, Run, RunAt, RunState, Series
-from expdb.store.files import write_json
+from expdb.store.files import encode_json, write_json
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.series import _as_json
 from expdb.store.store import Store, open_store
@@ -123,6 +123,9 @@ def write_run(store: Store, run: Run, *, old: bool = True, points: dict[str, dic
     for item in run.evals:
         layout.evals.mkdir(exist_ok=True)
         write_json(layout.evals / f"{item.id}.json", asdict(item), durable=False)
+    if run.events:
+        lines = b"".join(encode_json(asdict(item)) for item in run.events)
+        layout.events.write_bytes(lines)
     if points:
         write_points(layout, points)
     stored = "running" if run.state is RunState.RUNNING else str(run.state)

@@ -161,7 +161,10 @@ def test_an_aborted_rollback_says_what_was_taken_back(cast, screen):
 
 
 def test_next_commands_are_complete(cast, screen):
-    assert rollback.next_commands(make_result(cast), screen()) == [
+    plan = make_plan(cast)
+    longer = replace(plan.target.run, canonical='{"loop":{"max_steps":300}}')
+    plan = replace(plan, target=replace(plan.target, run=longer))
+    assert rollback.next_commands(make_result(cast, plan=plan), screen()) == [
         (
             "continue",
             "python train.py +exp=baseline expdb.fork=k3f9@300 loop.max_steps=600",

@@ -1,4 +1,4 @@
-"""Checkpoint folders read without torch: manifests, sizes, hashes, and the dance of replacing one."""
+"""Checkpoint folders read without torch: manifests, sizes, hashes, and replacing one."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_changed_byte_is_found_by_hashing_and_the_next_good_one_is_named(layou
         path = layout.checkpoint(step) / "model.pt"
         path.write_bytes(b"M" + path.read_bytes()[1:])
     assert all(one.complete for one in checkpoints.read_manifests(layout))
-    with pytest.raises(Corrupt, match="checkpoint 300 .*: model.pt is damaged") as caught:
+    with pytest.raises(Corrupt, match=r"checkpoint 300 .*: model\.pt is damaged") as caught:
         checkpoints.verify(layout, 300)
     assert caught.value.hints == ("the next good one: step 100",)
     checkpoints.remove(layout, 100)
@@ -155,7 +155,11 @@ def test_recover_brings_back_what_was_moved_aside_and_clears_the_rest(layout):
     (checkpoints.temp_dir(layout, 3) / "x").mkdir(parents=True)
     (layout.checkpoints / "notes").mkdir()
     checkpoints.recover(layout)
-    assert sorted(path.name for path in layout.checkpoints.iterdir()) == ["notes", "step=1", "step=2"]
+    assert sorted(path.name for path in layout.checkpoints.iterdir()) == [
+        "notes",
+        "step=1",
+        "step=2",
+    ]
     assert checkpoints.verify(layout, 1).complete
 
 

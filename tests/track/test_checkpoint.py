@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ import torch
 from torch import nn
 
 from expdb.errors import BadInput, Corrupt, NotFound
-from expdb.model import Checkpoint
 from expdb.store import checkpoints as folders
 from expdb.store.layout import RunLayout
 from expdb.track.checkpoint import Checkpointer, load_checkpoint, load_part
@@ -106,7 +104,9 @@ def test_a_damaged_file_is_named_with_the_next_good_step(layout):
     flip(layout.checkpoint(300) / "state.pt", at=1000)
     flip(layout.checkpoint(200) / "model.pt", at=1000)
     state = state_of(0.0)
-    with pytest.raises(Corrupt, match=r"checkpoint 300 of k3f9x2m7qd: state\.pt is damaged") as caught:
+    with pytest.raises(
+        Corrupt, match=r"checkpoint 300 of k3f9x2m7qd: state\.pt is damaged"
+    ) as caught:
         load_checkpoint(layout, 300, state)
     assert caught.value.hints == ("the next good one: step 100",)
     assert weight_of(state) == 0.0
@@ -196,7 +196,7 @@ def test_a_full_disk_while_tensors_are_written(layout, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", torn)
-        with pytest.raises(Corrupt, match="could not be written: .*unexpected pos"):
+        with pytest.raises(Corrupt, match=r"could not be written: .*unexpected pos"):
             writer.save(1, state_of(1.0))
     assert list(layout.checkpoints.iterdir()) == []
     writer.save(1, state_of(1.0))
@@ -212,8 +212,10 @@ class Test_retention:
         for step, value in ((100, 2.5), (200, 2.1), (300, 2.3), (400, 2.2)):
             writer.note_value(step, value)
             writer.save(step, state_of(1.0))
-        told = {one.checkpoint.step: one.removed for one in writer.wait()}
+        said = writer.wait()
+        told, last = {one.checkpoint.step: one.removed for one in said}, said[-1]
         assert told == {100: (), 200: (), 300: (100,), 400: ()}
+        assert last.keep == "keep: last 2, best 1"
         assert self.steps(layout) == [200, 300, 400]
         assert not list(layout.checkpoints.glob(".tmp-*"))
 
@@ -327,29 +329,33 @@ def killed_before(nth):
     os.mkdir, os.rmdir, os.unlink = guard(os.mkdir), guard(os.rmdir), guard(os.unlink)
     torch.save = guard(torch.save)
 
-base, ends = Path(sys.argv[1]), []
-for nth in range(1, 200):
-    folder = base.with_name(f"run=killed{nth:04d}")
-    shutil.copytree(base, folder)
-    child = os.fork()
-    if child == 0:
-        killed_before(nth)
-        writer = Checkpointer(RunLayout(folder), attempt=2, keep={"last": 1, "best": 0})
-        writer.save(int(sys.argv[2]), state_of(9.0))
-        writer.wait()
-        os._exit(0)
-    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    if ends[-1] == 0:
-        break
+base, ends = Path(sys.argv[1]), {}
+for step in sys.argv[2:]:
+    ends[step] = []
+    for nth in range(1, 200):
+        folder = base.with_name(f"run=killed{step}x{nth}")
+        shutil.copytree(base, folder)
+        child = os.fork()
+        if child == 0:
+            killed_before(nth)
+            writer = Checkpointer(RunLayout(folder), attempt=2, keep={"last": 1, "best": 0})
+            writer.save(int(step), state_of(9.0))
+            writer.wait()
+            os._exit(0)
+        ends[step].append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        if ends[step][-1] == 0:
+            break
 sys.stdout.write(json.dumps(ends))
 """
 
 
-@pytest.mark.parametrize("step", [300, 200], ids=["a new step", "a step of an earlier attempt"])
-def test_killed_in_the_middle_of_a_save_a_whole_one_is_always_there(layout, step):
-    save(layout, (100, 1.0), (200, 2.0))
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Step -> the folders of runs whose writer was killed before its nth file operation."""
+    base = RunLayout(tmp_path_factory.mktemp("killed") / "exp=e" / "run=k3f9x2m7qd")
+    save(base, (100, 1.0), (200, 2.0))
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(layout.root), str(step)],
+        [sys.executable, "-c", KILLED, str(base.root), "200", "300"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -358,22 +364,31 @@ def test_killed_in_the_middle_of_a_save_a_whole_one_is_always_there(layout, step
     )
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
-    assert ends[-1] == 0
-    assert len(ends) > 12
-    assert set(ends[:-1]) == {-signal.SIGKILL}
+    for statuses in ends.values():
+        assert statuses[-1] == 0
+        assert set(statuses[:-1]) == {-signal.SIGKILL}
+    return {
+        int(step): [
+            RunLayout(base.root.with_name(f"run=killed{step}x{nth}"))
+            for nth in range(1, len(statuses) + 1)
+        ]
+        for step, statuses in ends.items()
+    }
+
+
+@pytest.mark.parametrize("step", [300, 200], ids=["a new step", "a step of an earlier attempt"])
+def test_killed_in_the_middle_of_a_save_a_whole_one_is_always_there(killed, step):
+    assert len(killed[step]) > 12
     seen = set()
-    for nth in range(1, len(ends) + 1):
-        killed = RunLayout(layout.root.with_name(f"run=killed{nth:04d}"))
-        writer = Checkpointer(killed, attempt=3)
+    for layout in killed[step]:
+        writer = Checkpointer(layout, attempt=3)
         state = state_of(0.0)
         loaded = writer.load(None, state)
-        expected = {100: {1.0}, 200: {2.0, 9.0} if step == 200 else {2.0}, 300: {9.0}}
+        expected = {200: {2.0, 9.0} if step == 200 else {2.0}, 300: {9.0}}
         assert weight_of(state) in expected[loaded.step]
-        assert loaded.step >= 200
-        assert all(isinstance(one, Checkpoint) for one in folders.read_manifests(killed))
-        assert not list(killed.checkpoints.glob(".tmp-*"))
-        seen.add(weight_of(state))
+        assert all(one.complete for one in folders.read_manifests(layout))
+        assert not list(layout.checkpoints.glob(".tmp-*"))
         writer.save(400, state_of(4.0))
         assert writer.wait()[-1].checkpoint.complete
-        shutil.rmtree(killed.root)
+        seen.add(weight_of(state))
     assert seen == {2.0, 9.0}

@@ -44,7 +44,11 @@ def test_what_is_protected_stays():
 
 def test_values_that_are_not_finite_or_not_known_are_never_best():
     nan = math.nan
-    assert gone({100: nan, 200: -math.inf, 300: None, 400: 5.0, 500: 6.0, 600: 7.0}) == (100, 200, 300)
+    assert gone({100: nan, 200: -math.inf, 300: None, 400: 5.0, 500: 6.0, 600: 7.0}) == (
+        100,
+        200,
+        300,
+    )
     assert gone({100: nan, 200: nan, 300: nan}, last=1) == (100, 200)
 
 

@@ -151,7 +151,9 @@ def test_lists_and_dicts_of_models_and_optimizers(tmp_path):
     assert other.digest() == state.digest()
     one = State(model=nn.Linear(2, 3), optim=torch.optim.AdamW([nn.Parameter(torch.ones(1))]))
     one.scheds = other.scheds
-    with pytest.raises(BadInput, match="model does not fit: saved actor, critic, given a single one"):
+    with pytest.raises(
+        BadInput, match="model does not fit: saved actor, critic, given a single one"
+    ):
         one.load(parts)
 
 
@@ -180,7 +182,7 @@ def test_a_part_that_is_missing_or_left_over_is_named():
         tiny.build(model=wide, optim=optim, sched=sched).load(parts)
     assert any("size mismatch" in line for line in caught.value.details)
     two_groups = torch.optim.AdamW([{"params": [p]} for p in model.parameters()])
-    with pytest.raises(BadInput, match="checkpoint's optim does not fit: .*group"):
+    with pytest.raises(BadInput, match=r"checkpoint's optim does not fit: .*group"):
         tiny.build(model=model, optim=two_groups, sched=sched).load(parts)
 
 

@@ -1,7 +1,7 @@
 """A tiny decoder with dropout, its data, and a stand-in for the run handle; also run as a script.
 
-Every generator has a say in the loss: dropout (torch), the loader's own generator, a coin of `random`
-and a shift of numpy. So a resume that forgets one of them is seen.
+Every generator has a say in the loss: dropout (torch), the loader's own generator, a coin of
+`random` and a shift of numpy. So a resume that forgets one of them is seen.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Lines:
 class StandIn:
     """The part of a run handle that the loop calls."""
 
-    def __init__(self, root, *, attempt=1, resumed_from=None, fork=None, keep=None):
+    def __init__(self, root, *, attempt=1, resumed_from=None, fork=None, keep=None, rank=0):
         self.layout = RunLayout(Path(root))
         self.layout.root.mkdir(parents=True, exist_ok=True)
         self.attempt, self.resumed_from, self.fork = attempt, resumed_from, fork
@@ -131,7 +131,7 @@ class StandIn:
         self.points, self.events, self.saved = [], [], []
         self.console = Lines()
         self.checkpointer = Checkpointer(
-            self.layout, attempt=attempt, keep=keep or {"last": None}, protected=tuple
+            self.layout, attempt=attempt, keep=keep or {"last": None}, rank=rank
         )
 
     def log(self, metrics, step=None):

@@ -19,7 +19,7 @@ from expdb.errors import ExpdbError
 from expdb.report.style import Style
 from expdb_tui.detail import DetailScreen
 from expdb_tui.load import Loaded, Source, now_ms
-from expdb_tui.rows import HEADS, cells_of, summary
+from expdb_tui.rows import cells_of, heads, summary
 
 DARK = Theme(
     name="expdb-dark",
@@ -37,13 +37,18 @@ DARK = Theme(
 )
 
 
+class RunsTable(DataTable[Text]):
+    """The table of runs; Enter is named in the footer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
+
+
 class RunsApp(App[None]):
     """A table of runs, newest first."""
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "open", show=True),
         Binding("r", "refresh", "refresh"),
         Binding("q", "quit", "quit"),
     ]
@@ -57,23 +62,20 @@ class RunsApp(App[None]):
     def compose(self) -> ComposeResult:
         """Lay out the context line, the table, the message of an empty store, and the footer."""
         yield Static("reading the store", id="context", markup=False)
-        yield DataTable(id="runs", cursor_type="row", zebra_stripes=False)
+        yield RunsTable(id="runs", cursor_type="row", zebra_stripes=False)
         yield Static("", id="empty", markup=False)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Set the theme and the columns, and start reading."""
+        """Set the theme, and start reading."""
         self.register_theme(DARK)
         self.theme = DARK.name
-        table = self._table()
-        for head in HEADS:
-            table.add_column(head, key=head)
         self.query_one("#empty").display = False
-        table.focus()
+        self._table().focus()
         self.load()
 
-    def _table(self) -> DataTable[Text]:
-        return self.query_one("#runs", DataTable)
+    def _table(self) -> RunsTable:
+        return self.query_one("#runs", RunsTable)
 
     @property
     def style_of_text(self) -> Style:
@@ -103,7 +105,9 @@ class RunsApp(App[None]):
         before = self.run_at_cursor()
         self.loaded, listing = loaded, loaded.listing
         table = self._table()
-        table.clear()
+        table.clear(columns=True)
+        for head in heads(listing):
+            table.add_column(head)
         style = self.style_of_text
         for cells, row in zip(cells_of(listing, style), listing.rows, strict=True):
             table.add_row(*cells, key=row.id)
@@ -132,12 +136,6 @@ class RunsApp(App[None]):
         """Open the run of the row."""
         if event.row_key.value is not None:
             self.push_screen(DetailScreen(self._source, event.row_key.value))
-
-    def action_open(self) -> None:
-        """Open the run under the cursor."""
-        run = self.run_at_cursor()
-        if run is not None:
-            self.push_screen(DetailScreen(self._source, run))
 
     def action_refresh(self) -> None:
         """Read the store again."""

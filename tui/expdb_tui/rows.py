@@ -10,9 +10,8 @@ from expdb.query.results import Listing, RunRow
 from expdb.report.style import Style
 from expdb.report.words import counted, delta_cell, progress, with_refs
 from expdb.signs import STATE_GLYPHS, Colour
-from expdb.text import age, cut_middle, decimals_for, metric
+from expdb.text import age, cut_middle, decimals_for, metric, plain
 
-HEADS = ("", "experiment", "s", "step", "objective", "delta", "age")
 NAME_CELLS = 28
 COLOURS: dict[Colour, str] = {
     "": "",
@@ -26,11 +25,20 @@ COLOURS: dict[Colour, str] = {
 
 
 def cells_of(listing: Listing, style: Style) -> list[list[Text]]:
-    """Return the cells of every run, in the order of `HEADS`."""
+    """Return the cells of every run, in the order of `heads`."""
     key = listing.metric or ""
     decimals = decimals_for(row.value for row in listing.rows if _has(row, key))
     names = max(NAME_CELLS, style.width - 50)
     return [_cells(row, key, decimals, names, style) for row in listing.rows]
+
+
+def heads(listing: Listing) -> list[Text]:
+    """Return the heads of the columns; the objective by its name."""
+    metric_name = plain(listing.metric or "objective")
+    dim = COLOURS["dim"]
+    left = [Text(head, dim) for head in ("", "experiment")]
+    numbers = [Text(head, dim, justify="right") for head in ("s", "step", metric_name)]
+    return [*left, *numbers, Text("vs baseline", dim), Text("age", dim, justify="right")]
 
 
 def _has(row: RunRow, key: str) -> bool:
@@ -62,5 +70,5 @@ def summary(listing: Listing) -> str:
         parts[0] = f"{shown:,} of {listing.num_all:,} runs"
     parts += [f"{states[word]} {word}" for word in ("running", "failed", "crashed") if states[word]]
     if listing.metric:
-        parts.append(listing.metric)
+        parts.append(plain(listing.metric))
     return "   ".join(parts)

@@ -14,25 +14,18 @@ from omegaconf import OmegaConf
 from expdb.conf.folder import conf_dir
 
 
-def run_dir(overrides: Any, store: Any) -> str:
+def run_dir(overrides: Any, store: Any, key: Any = "exp") -> str:
     """Return the folder of a new run: `<store>/exp=<experiment>/run=<id>`."""
     from expdb.track.folder import new_run_dir
 
-    return str(new_run_dir([str(item) for item in overrides], store))
+    return str(new_run_dir([str(item) for item in overrides], store, str(key)))
 
 
 def sweep_dir(store: Any) -> str:
     """Return the store: Hydra joins each job's own folder to it."""
-    from expdb.track.folder import store_of
+    from expdb.track.folder import forget_sweep_file
 
-    return str(store_of(store))
-
-
-def sweep_subdir(overrides: Any, store: Any) -> str:
-    """Return the folder of a new run of a sweep, below the store."""
-    from expdb.track.folder import new_run_dir, store_of
-
-    return str(new_run_dir([str(item) for item in overrides], store).relative_to(store_of(store)))
+    return str(forget_sweep_file(store))
 
 
 class ExpdbSearchPath(SearchPathPlugin):
@@ -41,10 +34,6 @@ class ExpdbSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append expdb's folder, and register the resolvers that `hydra.run.dir` uses."""
         search_path.append(provider="expdb", path=f"file://{conf_dir()}")
-        for name, resolver in (
-            ("expdb_run_dir", run_dir),
-            ("expdb_sweep_dir", sweep_dir),
-            ("expdb_sweep_subdir", sweep_subdir),
-        ):
+        for name, resolver in (("expdb_run_dir", run_dir), ("expdb_sweep_dir", sweep_dir)):
             # Cached, so that one composed config names one folder however often it is read.
             OmegaConf.register_new_resolver(name, resolver, use_cache=True, replace=True)

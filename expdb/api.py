@@ -1,0 +1,155 @@
+"""What `expdb.open` returns: the reads and the weights of a store, for notebooks and scripts.
+
+Invariant: every answer is that of the command of the same name; nothing here decides anything. Each call
+looks at the store afresh.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from expdb.index.reader import Reader, open_reader
+from expdb.model import Run
+from expdb.query.compare import comparison
+from expdb.query.lookup import lookup, lookup_many
+from expdb.query.rank import ranking
+from expdb.query.results import Comparison, Ranking
+from expdb.store.layout import RunLayout
+from expdb.store.locate import find_store
+from expdb.store.resolve import Resolved
+from expdb.store.store import Store
+from expdb.store.store import open_store as open_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StoredCheckpoint:
+    """One checkpoint of a stored run."""
+
+    def __init__(self, layout: RunLayout, step: int) -> None:
+        self.path = layout.checkpoint(step)
+        self.step = step
+        self._layout = layout
+
+    def load(self, part: str, *, into: Any) -> None:
+        """Load `model`, `optim` or `ema` into a live object, after checking the hashes.
+
+        Raises:
+            NotFound, Corrupt, BadInput: no such part; a damaged file; another shape.
+        """
+        from expdb.track.checkpoint import load_part
+
+        load_part(self._layout, self.step, part, into=into)
+
+
+class StoredRun:
+    """One run of a store, as it was when it was asked for."""
+
+    def __init__(self, store: OpenStore, record: Run, step: int | None) -> None:
+        self.record = record
+        self._store, self._step = store, step
+        self.path = store.root / record.path
+
+    def checkpoint(self, which: str | int = "last") -> StoredCheckpoint:
+        """Return a checkpoint: `best`, `last`, or a step.
+
+        Raises:
+            NotFound: the run has no such checkpoint.
+        """
+        found = self._store.resolve(f"{self.record.id}@{which}")
+        if found.step is None:
+            raise AssertionError("a word with a step resolves to a step")
+        return StoredCheckpoint(RunLayout(self.path), found.step)
+
+
+class OpenStore:
+    """A store opened for reading; words are those of the RUN grammar."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.root = store.root
+
+    @contextmanager
+    def _reader(self) -> Iterator[Reader]:
+        with open_reader(self._store) as reader:
+            yield reader
+
+    def resolve(self, word: str) -> Resolved:
+        """Return what a word names.
+
+        Raises:
+            NotFound, Ambiguous, BadInput: as the grammar says.
+        """
+        with self._reader() as reader:
+            return lookup(reader, word)
+
+    def run(self, word: str) -> StoredRun:
+        """Return the run that a word names."""
+        with self._reader() as reader:
+            found = lookup(reader, word)
+            return StoredRun(self, reader.run(found.run), found.step)
+
+    def rank(self, metric: str | None = None, *, limit: int | None = None) -> Ranking:
+        """Return the finished runs by an objective, best first."""
+        with self._reader() as reader:
+            return ranking(reader, metric, limit=limit)
+
+    def compare(self, *words: str, metric: str | None = None) -> Comparison:
+        """Compare runs with the first of them."""
+        with self._reader() as reader:
+            return comparison(reader, lookup_many(reader, list(words)), metric=metric)
+
+    def series(self, key: str, *, runs: Sequence[str]) -> pa.Table:
+        """Return the visible points of one key: run, key, step, time, value, attempt, rank, seq.
+
+        `time` is UTC epoch milliseconds; rows are in the order of `runs`, then by step.
+        """
+        import pyarrow as pa
+
+        from expdb.store.points import read_series
+
+        tables = []
+        with self._reader() as reader:
+            for word in runs:
+                run = lookup(reader, word).run
+                table = read_series(reader.run_dir(run), [key])
+                column = pa.array([run] * table.num_rows, pa.string())
+                tables.append(table.add_column(0, "run", column))
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    def closing_table(
+        self, run: str, *, stream: TextIO, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Return the lines that end a training run, drawn for a stream: against its parent where it has one."""
+        import time
+
+        from expdb.report.closing import alone_lines, closing_lines
+        from expdb.report.style import style_of
+
+        now_ms = time.time_ns() // 1_000_000
+        style = style_of(stream, os.environ if env is None else env, now_ms)
+        with self._reader() as reader:
+            record = reader.run(run)
+            if record.parent is None:
+                return alone_lines(record, style)
+            pair = [_literal(record.parent.run), _literal(run)]
+            return closing_lines(comparison(reader, pair), style)
+
+
+def _literal(run: str) -> Resolved:
+    return Resolved(run=run, step=None, said="", is_literal=True)
+
+
+def open_store(path: str | os.PathLike[str] | None = None) -> OpenStore:
+    """Open a store by its folder, or the one found upward from the current folder.
+
+    Raises:
+        NotFound, Unsupported, Corrupt: there is none, or it cannot be read.
+    """
+    explicit = None if path is None else os.fspath(path)
+    return OpenStore(open_at(find_store(start=Path.cwd(), explicit=explicit)))

@@ -1,0 +1,68 @@
+"""Micro-batches of a loader that begins again at its end.
+
+Invariant: making the first iterator of a resumed process draws nothing from the restored generators;
+the time spent waiting for data is counted, and nothing is fetched ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from expdb.errors import BadInput
+from expdb.track import rng
+
+if TYPE_CHECKING:
+    from expdb.track.state import LoopState
+
+
+class Batches:
+    """Micro-batches of a loader that begins again at its end; measures the time spent waiting."""
+
+    def __init__(self, loader: Any, loop: LoopState, clock: Callable[[], float]) -> None:
+        self._loader = loader
+        self._loop = loop
+        self._clock = clock
+        self._iterator: Iterator[Any] | None = None
+        self.wait_s = 0.0
+
+    def open(self, *, restored: bool) -> None:
+        """Make the iterator; after a restore this must not draw from the restored generators."""
+        if restored:
+            # The first process drew a seed here, and the saved generators have that behind them.
+            with rng.preserved():
+                self._iterator = iter(self._loader)
+        else:
+            self._iterator = iter(self._loader)
+
+    def take(self) -> Any:
+        """Return the next micro-batch.
+
+        Raises:
+            BadInput: the loader gives none even from its beginning.
+        """
+        began = self._clock()
+        try:
+            return self._next()
+        finally:
+            self.wait_s += self._clock() - began
+
+    def _next(self) -> Any:
+        if self._iterator is None:
+            self.open(restored=False)
+        assert self._iterator is not None
+        try:
+            return next(self._iterator)
+        except StopIteration:
+            self._loop.epoch += 1
+        for owner in (self._loader, getattr(self._loader, "sampler", None)):
+            set_epoch = getattr(owner, "set_epoch", None)
+            if callable(set_epoch):
+                set_epoch(self._loop.epoch)
+        self._iterator = iter(self._loader)
+        try:
+            return next(self._iterator)
+        except StopIteration:
+            raise BadInput(
+                "the loader gives no batch", hint="an iterator that ends cannot begin again"
+            ) from None

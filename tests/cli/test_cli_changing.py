@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+
+def test_rollback_dry_run_is_data_and_writes_nothing(lab, here):
+    done = lab.run("rollback", "--dry-run")
+    assert done.code == 0
+    assert done.out.startswith("target   ")
+    assert "change  knobs.py" in done.out
+    assert done.err.endswith("nothing written\n")
+    data = json.loads(here("rollback", "--dry-run", "--json").out)
+    assert set(data) >= {"schema_version", "target", "plan", "blocked", "checkpoint"}
+    assert set(data["target"]) == {"run", "step", "commit"}
+    assert data["plan"] == [{"path": "knobs.py", "action": "change", "note": "edited"}]
+    assert data["checkpoint"]["complete"] is True
+    assert lab.git("status", "--porcelain") == " M knobs.py\n"
+
+
+def test_rollback_without_a_terminal_wants_a_yes(own_lab):
+    done = own_lab.run("rollback")
+    assert done.code == 4
+    assert done.out == ""
+    assert "error: rollback asks before it writes, and there is no terminal" in done.err
+    assert "hint: expdb rollback -y" in done.err
+
+
+def test_rollback_undo_and_undo_again(own_lab, mine):
+    before = own_lab.git("status", "--porcelain")
+    done = mine("rollback", "-y")
+    assert done.code == 0, done.err
+    assert done.out.startswith("rolled back to ")
+    assert "1 path restored" in done.out
+    for label in ("continue:", "retrain:", "undo:", "rescue:"):
+        assert f"\n{label:<11}" in done.err
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
+    assert "* " not in mine("ls").out
+    assert "rolled back" not in mine("rollback", "-y").out
+
+    undone = mine("undo")
+    assert (undone.code, undone.out) == (0, "")
+    assert undone.err.startswith("undid rollback to ")
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 2\n"
+    assert own_lab.git("status", "--porcelain") == before
+
+    ops = json.loads(mine("ops", "--json").out)["ops"]
+    assert [op["kind"] for op in ops] == ["undo", "rollback", "baseline"]
+    again = mine("undo", ops[0]["id"], "-q")
+    assert again.code == 0, again.err
+    assert len(again.out.strip()) == 10
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
+
+
+def test_rollback_says_when_there_is_nothing_to_do(mine):
+    mine("rollback", "-y", "-q")
+    done = mine("rollback", "-y")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("nothing to do: the work tree equals ")
+    assert done.err.endswith(" baseline@20, and HEAD is there\n")
+
+
+def test_rollback_quiet_prints_the_op(mine):
+    done = mine("rollback", "exp01", "-y", "-q")
+    assert done.code == 0, done.err
+    assert len(done.out.strip()) == 10
+    head = json.loads(mine("status", "--json").out)["work_tree"]
+    assert head["head"] == mine("show", "exp01", "-q").out.strip()
+    assert head["equals_head"] is True
+
+
+def test_rollback_that_would_lose_work_is_refused(own_lab, mine):
+    """An ignored file where the target has one: git would overwrite it silently."""
+    own_lab.git("rm", "-q", "--cached", "knobs.py")
+    own_lab.git("commit", "-qm", "untracked now")
+    (own_lab.top / ".git/info/exclude").write_text("/knobs.py\n")
+    (own_lab.top / "knobs.py").write_text("precious")
+    done = mine("rollback", "-y")
+    assert done.code == 4
+    assert "blocked  knobs.py" in done.err
+    assert "nothing written" in done.err
+    assert (own_lab.top / "knobs.py").read_text() == "precious"
+    shown = mine("rollback", "--dry-run", "--json")
+    assert shown.code == 4
+    assert [item["path"] for item in json.loads(shown.out)["blocked"]] == ["knobs.py"]
+    forced = mine("rollback", "-y", "--force")
+    assert forced.code == 0, forced.err
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
+    assert mine("undo").code == 0
+    assert (own_lab.top / "knobs.py").read_text() == "precious"
+
+
+def test_rollback_into_a_fresh_work_tree(own_lab, mine):
+    done = mine("rollback", "baseline", "--worktree", "../fresh")
+    assert done.code == 0, done.err
+    assert done.out.startswith("made ../fresh at ")
+    assert (own_lab.top.parent / "fresh/knobs.py").read_text() == "WIDTH = 1\n"
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 2\n"
+
+
+def test_rollback_outside_of_git_is_refused(own_lab, mine):
+    shutil.rmtree(own_lab.top / ".git")
+    done = mine("rollback", "-y")
+    assert done.code == 4
+    assert "not in a git repository" in done.err
+
+
+def test_baseline_moves_and_undo_takes_it_back(mine):
+    done = mine("baseline", "exp02_near")
+    assert (done.code, done.out) == (0, "")
+    assert "baseline -> " in done.err
+    assert "exp02_near" in mine("baseline").out
+    assert mine("baseline", "exp02_near").err.endswith("(as it was)\n")
+    assert mine("undo").code == 0
+    assert mine("baseline").out.split()[1] == "baseline"
+
+
+def test_resume_names_the_command_and_runs_it(own_lab):
+    dry = own_lab.run("resume", "exp06_dead", "--dry-run")
+    assert dry.code == 0, dry.err
+    run = own_lab.run("show", "exp06_dead", "-q").out.strip()
+    assert dry.out.rstrip().endswith(f"expdb.resume={run}")
+    assert "train.py" in dry.out
+    # The script takes the added word for a job and fails: what counts is that it was started.
+    done = own_lab.run("resume", "exp06_dead")
+    assert "resume     " in done.err
+    assert "runs       " in done.err
+    assert done.code == 1
+    assert "expdb.resume=" in done.err

@@ -1,0 +1,63 @@
+"""A store of a few runs without checkpoints, made by a script of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from expdb.store.store import open_store
+from expdb_tui.load import Source
+
+SCRIPT = """\
+import expdb
+
+for name, seed, value in (
+    ("baseline", 0, 1.848),
+    ("exp01", 0, 2.028),
+    ("\\x1b[31m[red]odd", 0, float("nan")),
+):
+    noise = {"noise": {"val/loss": 0.008}}
+    cfg = {"seed": seed, "objective": {"metric": "val/loss"}, "expdb": noise}
+    with expdb.start(cfg, name=name, store="runs") as run:
+        run.log({"val/loss": value}, step=10)
+"""
+
+
+def make_runs(folder: Path) -> None:
+    """Run the script in a folder: three more runs in its store."""
+    (folder / "train.py").write_text(SCRIPT)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(done.stderr)
+
+
+@pytest.fixture(scope="session")
+def tui_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose store has three runs; tests only read it."""
+    folder = tmp_path_factory.mktemp("tui")
+    make_runs(folder)
+    return folder
+
+
+@pytest.fixture
+def source(tui_folder: Path) -> Source:
+    """The store of three runs."""
+    return Source(store=open_store(tui_folder / "runs"), head=None, directory=tui_folder)
+
+
+@pytest.fixture
+def empty_source(tmp_path: Path) -> Source:
+    """A store without a run."""
+    return Source(store=open_store(tmp_path / "runs", create=True), head=None, directory=tmp_path)

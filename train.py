@@ -1,6 +1,7 @@
 """Train the small byte-level language model: `python train.py +exp=exp01`.
 
-Hydra composes conf/train.yaml; `expdb.start` pins the run; `expdb.Loop` trains, evaluates, saves and resumes.
+Hydra composes conf/train.yaml; `expdb.start` pins the run; `expdb.Loop` trains, evaluates, saves
+and resumes.
 """
 
 from __future__ import annotations
@@ -22,9 +23,15 @@ def main(cfg: DictConfig) -> float:
     try:
         return train(cfg)
     except expdb.ExpdbError as error:
-        for line in (f"error: {error.message}", *error.details, *(f"hint: {h}" for h in error.hints)):
+        for line in (
+            f"error: {error.message}",
+            *error.details,
+            *(f"hint: {h}" for h in error.hints),
+        ):
             sys.stderr.write(f"{line}\n")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def train(cfg: DictConfig) -> float:
@@ -84,14 +91,16 @@ def train(cfg: DictConfig) -> float:
                     nll, num_tokens = lm_loss(model, batch)
                 update.backward(nll, num_tokens)
             update.step()
-    if run.id:
-        report(run.store.root, run.id)
+    if run.store is not None:
+        report(run.store.root, run.id, quiet=cfg.expdb.get("print") == "quiet")
     return run.result()
 
 
-def report(store: os.PathLike[str], run: str) -> None:
-    """Print how the run stands against the one it is measured against."""
-    for line in expdb.open(store).closing_table(run, stream=sys.stdout):
+def report(store: os.PathLike[str], run: str, *, quiet: bool) -> None:
+    """Print how the run stands against the one it is measured against; only its id when quiet."""
+    if not quiet:
+        sys.stderr.write("\n")
+    for line in [run] if quiet else expdb.open(store).closing_table(run, stream=sys.stdout):
         sys.stdout.write(f"{line}\n")
 
 

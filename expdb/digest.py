@@ -4,18 +4,21 @@ Canonical JSON (digest version 1), ASCII, no spaces, keys sorted:
 
     text, true, false, null      as JSON has them; text that looks like a number stays text
     int                          exact
-    float                        a whole one below 2^53 as an int (1 = 1.0), else `repr`; nan, inf: {"$float": "nan"}
+    float                        a whole one below 2^53 as an int (1 = 1.0), else `repr`
+    nan, inf                     {"$float": "nan"}
     list, tuple                  alike
-    mapping                      text keys as they are, a leading `$` doubled; other keys typed: `$i1`, `$f0.5`, `$btrue`, `$n`
+    mapping                      text keys as they are, a leading `$` doubled; others typed:
+                                 `$i1`, `$f0.5`, `$btrue`, `$n`
     missing (`???`)              {"$missing": true}; the text '???' cannot be typed in OmegaConf
-    stubbed, unresolved, secret  {"$stub": text}, {"$unresolved": text}, {"$secret": true}; bytes {"$bytes": hex}
+    stubbed, unresolved, secret  {"$stub": text}, {"$unresolved": text}, {"$secret": true}
+    bytes                        {"$bytes": hex}
 
-Dotted keys join the names of nested mappings; a text key that would be misread there (with a dot, empty, or like a
-number) stands in single quotes: `rope.'0.5'`.
+Dotted keys join the names of nested mappings; a text key that would be misread there (with a dot,
+empty, or like a number) stands in single quotes: `rope.'0.5'`.
 
-Invariant: equal canonical text if and only if the configs are equal in type and value; the digest is `v1:` + SHA-256 of
-the canonical text without the seed key and the ignored keys, and without mappings that hold nothing else. Two digests
-are equal if and only if `differing` finds nothing.
+Invariant: equal canonical text if and only if the configs are equal in type and value; the digest
+is `v1:` + SHA-256 of the canonical text without the seed key and the ignored keys, and without
+mappings that hold nothing else. Two digests are equal if and only if `differing` finds nothing.
 """
 
 from __future__ import annotations
@@ -104,12 +107,14 @@ def digest(text: str, *, ignore: Sequence[str] = (), seed_key: str = "seed") -> 
 
 
 def flatten(text: str) -> dict[str, Any]:
-    """Return dotted key -> value of a canonical text, sorted; lists and empty mappings are leaves."""
+    """Return dotted key -> value of a canonical text; lists and empty mappings are leaves."""
     return {key: _decode(node) for key, node in leaves(text).items()}
 
 
 def leaves(text: str) -> dict[str, Any]:
-    """Return dotted key -> value as canonical JSON has it (markers as mappings of one `$` key), sorted."""
+    """Return dotted key -> value as canonical JSON has it (markers as mappings of one `$` key),
+    sorted.
+    """
     out: dict[str, Any] = {}
     tree = json.loads(text)
     if tree != {}:
@@ -133,9 +138,9 @@ def differing(
     for key in sorted({*before, *after}):
         pair = before.get(key, ABSENT), after.get(key, ABSENT)
         # As JSON text: in Python 1 equals True, also inside lists, and nan equals nothing.
-        if ABSENT in pair or _dump(pair[0]) != _dump(pair[1]):
-            if not ignored(key, names):
-                out[key] = (_decode(pair[0]), _decode(pair[1]))
+        differs = ABSENT in pair or _dump(pair[0]) != _dump(pair[1])
+        if differs and not ignored(key, names):
+            out[key] = (_decode(pair[0]), _decode(pair[1]))
     return out
 
 

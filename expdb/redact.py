@@ -13,7 +13,9 @@ from urllib.parse import unquote
 MARK = "<redacted>"
 EXACT = frozenset(["key", "token", "secret", "password", "passwd", "pwd", "credentials"])
 COMMON = frozenset(["key", "token"])
-"""Names that ordinary values have too: what stands under them is searched elsewhere only if it looks made up."""
+"""Names that ordinary values have too: what stands under them is searched elsewhere only if it
+looks made up.
+"""
 ENDINGS = (
     "api_key", "access_key", "secret_key", "private_key", "auth_token", "access_token", "api_token",
     "hub_token", "hf_token", "bot_token", "_password", "_secret",
@@ -41,7 +43,7 @@ def is_secret_key(name: str) -> bool:
 
 
 def hides_below(name: str) -> bool:
-    """Tell whether all text below a mapping of this name is secret: `credentials`, but not `token`."""
+    """Tell whether all text below a mapping of this name is secret: not so below `token`."""
     return is_secret_key(name) and _last(name) not in COMMON
 
 
@@ -83,7 +85,8 @@ class Redactor:
     ) -> None:
         found = {value for value in values if len(value) >= MIN_LENGTH}
         for name, value in (environment or {}).items():
-            # Nobody said that these are in use here, so a short one must not change a config's text.
+            # Nobody said that these are in use here, so a short one must not change a config's
+            # text.
             if is_secret_variable(name) and len(value) >= WHOLE_BELOW:
                 found.add(value)
         for value in tuple(found):
@@ -100,7 +103,7 @@ class Redactor:
         return without_user_info(text) if "://" in text else text
 
     def text(self, text: str) -> str:
-        """Return captured text without any known secret, user info or value of `secret_key=value`."""
+        """Return captured text without known secrets, user info and `secret_key=` values."""
         text = self.known(text)
         return ASSIGNED.sub(_assigned, text) if "=" in text else text
 

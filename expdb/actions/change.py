@@ -13,14 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from expdb.actions.checks import own_paths, require_calm, store_paths
+from expdb.actions.checks import (
+    own_paths,
+    require_calm,
+    require_foreign,
+    require_free,
+    store_paths,
+)
 from expdb.actions.live import require_none_started
 from expdb.actions.plan import odd_modes, save_and_plan
 from expdb.actions.record import Change, TreeState, decode, encode
 from expdb.actions.unfinished import require_finished
 from expdb.errors import Corrupt, Refused
 from expdb.git.disk import kind_of
-from expdb.git.restore import Blocked, PlanRow, path_states, put_index_back, restore, verify
+from expdb.git.restore import PlanRow, path_states, put_index_back, restore, verify
 from expdb.git.snapshot import Saved, forget_saved
 from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import WorkTree
@@ -51,6 +57,8 @@ class Goal:
     undoes: str | None = None
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     secret_files: tuple[str, ...] = DEFAULT_SECRET_FILES
+    aside: str = "DIR"
+    """A folder for a fresh work tree, for hints: `../at-k3f9`."""
 
     def after(self, op: str) -> TreeState:
         """Return the state that the op `op` leads to."""
@@ -133,11 +141,13 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         store_root=store.root,
         exclude=goal.exclude,
         secret_files=goal.secret_files,
+        is_way_back=goal.kind == "undo",
         force=force,
     )
-    require_free(rows, (*store_paths(store, worktree, rows), *blocked), verb=goal.kind)
+    blocked = (*store_paths(store, worktree, rows), *blocked)
+    require_free(rows, blocked, kind=goal.kind, aside=goal.aside)
     if not own:
-        require_foreign(own_paths(worktree, rows))
+        require_foreign(own_paths(worktree, rows), aside=goal.aside)
     before, after = encode(
         Change(
             before=_state_of(worktree, saved, op, rows),
@@ -170,46 +180,6 @@ def _state_of(worktree: WorkTree, saved: Saved, op: str, rows: Sequence[PlanRow]
         head=read_head(worktree.git_dir),
         modes=odd_modes(worktree.top, rows),
     )
-
-
-def require_free(rows: Sequence[PlanRow], blocked: Sequence[Blocked], *, verb: Kind) -> None:
-    """Refuse a plan with paths in the way.
-
-    Raises:
-        Refused: there are some; `details` lists them.
-    """
-    if not blocked:
-        return
-    num_paths = len({row.path for row in rows} | {item.path for item in blocked})
-    paths = "1 path" if num_paths == 1 else f"{num_paths} paths"
-    hints = (
-        [f"leave this work tree alone: expdb {verb} --worktree DIR"] if verb == "rollback" else []
-    )
-    if any(item.can_save for item in blocked):
-        hints.insert(0, f"save single files first and go on: expdb {verb} --force")
-    folder = next((item for item in blocked if item.reason.startswith("a folder")), None)
-    if folder is not None:
-        hints.insert(0, f"move it away: {plain(folder.path)}")
-    raise Refused(
-        f"{len(blocked)} of {paths} would lose work that is saved nowhere; nothing written",
-        details=tuple(f"{plain(item.path)}  {plain(item.reason)}" for item in blocked),
-        hint=tuple(hints),
-    )
-
-
-def require_foreign(own: Sequence[str]) -> None:
-    """Refuse to change the code of the expdb that is running.
-
-    Raises:
-        Refused: `own` names some of it.
-    """
-    if own:
-        paths = "1 file" if len(own) == 1 else f"{len(own)} files"
-        raise Refused(
-            f"it would change {paths} of expdb itself in this work tree; nothing written",
-            details=tuple(plain(path) for path in own[:20]),
-            hint=("expdb rollback --worktree DIR", "do it all the same: expdb rollback --self"),
-        )
 
 
 def finish(

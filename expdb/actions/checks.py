@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from expdb.actions.naming import named, short
 from expdb.errors import Corrupt, NotFound, Refused
@@ -16,6 +17,7 @@ from expdb.model import Checkpoint, Pin, Run
 from expdb.store import checkpoints
 from expdb.store.layout import RunLayout
 from expdb.store.store import Store
+from expdb.text import plain
 
 UNDONE_BY = {
     "rebase": "git rebase --continue, or --abort, then again",
@@ -120,6 +122,57 @@ def store_paths(store: Store, worktree: WorkTree, rows: Sequence[PlanRow]) -> tu
         for row in rows
         if row.path.startswith(meta)
     )
+
+
+def require_free(
+    rows: Sequence[PlanRow],
+    blocked: Sequence[Blocked],
+    *,
+    kind: Literal["rollback", "undo"],
+    aside: str = "DIR",
+    listed: bool = False,
+) -> None:
+    """Refuse a plan with paths in the way; `listed` says that they were printed already.
+
+    Raises:
+        Refused: there are some; `details` lists them.
+    """
+    if not blocked:
+        return
+    num_paths = len({row.path for row in rows} | {item.path for item in blocked})
+    paths = "1 path" if num_paths == 1 else f"{num_paths} paths"
+    hints = []
+    if any(item.can_save for item in blocked):
+        hints.append(f"save single files first and go on: expdb {kind} --force")
+    folder = next((item for item in blocked if item.reason.startswith("a folder")), None)
+    if folder is not None:
+        hints.append(f"move it away: {plain(folder.path)}")
+    if kind == "rollback":
+        hints.append(f"leave this work tree alone:        expdb rollback --worktree {aside}")
+    details = tuple(f"{plain(item.path)}  {plain(item.reason)}" for item in blocked)
+    raise Refused(
+        f"{len(blocked)} of {paths} would lose work that is saved nowhere; nothing written",
+        details=() if listed else details,
+        hint=tuple(hints),
+    )
+
+
+def require_foreign(own: Sequence[str], *, aside: str = "DIR") -> None:
+    """Refuse to change the code of the expdb that is running.
+
+    Raises:
+        Refused: `own` names some of it.
+    """
+    if own:
+        paths = "1 file" if len(own) == 1 else f"{len(own)} files"
+        raise Refused(
+            f"it would change {paths} of expdb itself in this work tree; nothing written",
+            details=tuple(plain(path) for path in own[:20]),
+            hint=(
+                f"leave this work tree alone: expdb rollback --worktree {aside}",
+                "do it all the same:         expdb rollback --self",
+            ),
+        )
 
 
 def _own_folders() -> list[Path]:

@@ -14,6 +14,7 @@ from expdb.actions.change import Kind, finish
 from expdb.actions.record import Change, decode
 from expdb.actions.results import RollbackResult
 from expdb.errors import NotFound, Refused
+from expdb.git.disk import kind_of
 from expdb.git.objects import REFS
 from expdb.git.restore import path_states
 from expdb.git.snapshot import save_worktree
@@ -56,8 +57,9 @@ def _settle(store: Store, worktree: WorkTree, *, back: bool, force: bool) -> Rol
         edited = [path for path, where in states.items() if where == "other"]
         saved: tuple[str, ...] = ()
         if edited:
-            if not force:
-                raise _edited(begin, edited, back=back)
+            can_save = not any(kind_of(worktree.top, path) == "folder" for path in edited)
+            if not force or not can_save:
+                raise _edited(begin, edited, back=back, can_save=can_save)
             saved = (_save_again(store, worktree, begin, change, edited),)
         goal = "before" if back else "after"
         left = sum(1 for where in states.values() if where != goal)

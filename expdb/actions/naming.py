@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from expdb import text
 from expdb.model import Run
+from expdb.store.layout import RunLayout
 from expdb.store.runs import run_dirs
 from expdb.store.store import Store
 
@@ -22,3 +25,8 @@ def named(store: Store, run: Run) -> str:
 def at_step(name: str, step: int | None) -> str:
     """Return `baseline@300`, or the name alone where no step was named."""
     return name if step is None else f"{name}@{step}"
+
+
+def checkpoint_path(run: Run, step: int) -> str:
+    """Return the folder of a checkpoint relative to the store."""
+    return RunLayout(Path(run.path)).checkpoint(step).as_posix()

@@ -1,19 +1,30 @@
-"""The plan of a change: the present state saved, the paths that differ, and what is in the way."""
+"""The plan of a change: the present state saved, the paths that differ, and what is in the way.
+
+Invariant: a file that is untracked now and ignored by the rules of the goal stays where it is (on
+the way back even one that was added to git since); a file that is already what the goal has there
+is no part of the plan.
+"""
 
 from __future__ import annotations
 
 import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from expdb.git.blockers import blockers
-from expdb.git.restore import Blocked, PlanRow, plan
+from expdb.git.command import GitError, first_line, nul_joined
+from expdb.git.index import fill_index, temp_index
+from expdb.git.restore import Blocked, PlanRow, path_states, plan
 from expdb.git.snapshot import Saved, save_worktree
 from expdb.git.worktree import WorkTree
 
 USUAL_MODES: Final = frozenset({0o644, 0o664, 0o755, 0o775})
 """Permission bits that a checkout makes; any others have to be kept apart."""
+IGNORE_FILE: Final = ".gitignore"
+
+Planned = tuple[Saved, tuple[PlanRow, ...], tuple[Blocked, ...]]
 
 
 def save_and_plan(
@@ -24,11 +35,13 @@ def save_and_plan(
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
+    is_way_back: bool = False,
     force: bool = False,
-) -> tuple[Saved, tuple[PlanRow, ...], tuple[Blocked, ...]]:
+) -> Planned:
     """Save the work tree under `op`; return that, the plan to `tree`, and what blocks the plan.
 
-    With `force` single files in the way are saved too, whatever their size, and block no longer.
+    `is_way_back` says that `tree` is a saved work tree, not a pinned one. With `force` single files
+    in the way are saved too, whatever their size, and block no longer.
 
     Raises:
         Refused: git's index has unresolved conflicts.
@@ -45,7 +58,10 @@ def save_and_plan(
             also=also,
         )
         rows = plan(worktree, saved.tree, tree)
+        alone = _left_alone(worktree, saved, tree, rows, is_way_back=is_way_back)
+        rows = tuple(row for row in rows if row.path not in alone)
         blocked = blockers(worktree, saved, rows, secret_files=secret_files)
+        rows, blocked = _without_equal(worktree, rows, blocked)
         more = [item.path for item in blocked if item.can_save and item.path not in also]
         if not force or not more:
             return saved, rows, blocked
@@ -65,3 +81,66 @@ def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
         if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in USUAL_MODES:
             found[row.path] = stat.S_IMODE(mode)
     return found
+
+
+def _left_alone(
+    worktree: WorkTree, saved: Saved, tree: str, rows: Sequence[PlanRow], *, is_way_back: bool
+) -> frozenset[str]:
+    """Return the files that would be removed, and that the goal's own rules ignore.
+
+    They were ignored when the goal was pinned or saved, so that they may well have been there.
+    """
+    removed = [row.path for row in rows if row.after is None]
+    if not is_way_back:
+        if not any(row.path.rpartition("/")[2] == IGNORE_FILE for row in rows):
+            return frozenset()
+        untracked = frozenset(saved.untracked)
+        removed = [path for path in removed if path in untracked]
+    return ignored_in(worktree, tree, removed)
+
+
+def ignored_in(worktree: WorkTree, tree: str, paths: Sequence[str]) -> frozenset[str]:
+    """Return those of `paths` that would be ignored if the work tree were `tree`.
+
+    Raises:
+        GitError: git cannot read the tree.
+    """
+    names = worktree.git(("ls-tree", "-r", "-z", "--name-only", tree)).names
+    rules = [name for name in names if name.rpartition("/")[2] == IGNORE_FILE]
+    if not paths:
+        return frozenset()
+    with (
+        tempfile.TemporaryDirectory(prefix="expdb-rules-") as folder,
+        temp_index(worktree) as index,
+    ):
+        fill_index(worktree, index, tree)
+        worktree.git(
+            ("checkout-index", "--quiet", f"--prefix={folder}/", "-z", "--stdin"),
+            index=index,
+            stdin=nul_joined(rules),
+        )
+        done = worktree.git(
+            ("-C", folder, "check-ignore", "--no-index", "-z", "--stdin"),
+            env={"GIT_WORK_TREE": folder, "GIT_LITERAL_PATHSPECS": "0"},
+            stdin=nul_joined(["./" + path for path in paths]),
+            check=False,
+        )
+    if done.rc not in (0, 1):  # 1: none of them
+        raise GitError(f"git check-ignore failed: {first_line(done.err)}", rc=done.rc, err=done.err)
+    return frozenset(name.removeprefix("./") for name in done.names)
+
+
+def _without_equal(
+    worktree: WorkTree, rows: tuple[PlanRow, ...], blocked: tuple[Blocked, ...]
+) -> tuple[tuple[PlanRow, ...], tuple[Blocked, ...]]:
+    """Leave out files in the way that are what the goal has there."""
+    in_way = {item.path for item in blocked if item.can_save}
+    new = [row for row in rows if row.before is None and row.path in in_way]
+    if not new:
+        return rows, blocked
+    states = path_states(worktree, new)
+    equal = {path for path, where in states.items() if where == "after"}
+    return (
+        tuple(row for row in rows if row.path not in equal),
+        tuple(item for item in blocked if item.path not in equal),
+    )

@@ -9,38 +9,33 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from expdb import digest
 from expdb.actions import checks
-from expdb.actions.change import Goal, carry_out, require_foreign, require_free
+from expdb.actions.change import Goal, carry_out
+from expdb.actions.fresh import to_worktree
 from expdb.actions.go_on import abort, continue_
 from expdb.actions.live import require_idle
-from expdb.actions.naming import at_step, named
+from expdb.actions.naming import at_step, checkpoint_path, named
 from expdb.actions.preview import preview
 from expdb.actions.results import (
     BlockedPath,
     PlanPath,
     RollbackPlan,
     RollbackResult,
-    WorktreeResult,
 )
 from expdb.actions.unfinished import require_finished
-from expdb.errors import BadInput, Refused
-from expdb.git.command import GitError
+from expdb.errors import BadInput
 from expdb.git.objects import REFS
 from expdb.git.restore import Blocked, PlanRow
 from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
-from expdb.git.worktree import Unavailable, WorkTree, find_worktree
+from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
-from expdb.model import Op, Run, RunAt
+from expdb.model import Run, RunAt
 from expdb.query.results import ABSENT, ConfigDiff
 from expdb.query.target import choose_target
-from expdb.store import ops
-from expdb.store.head import Head, read_head, write_head
-from expdb.store.ids import new_id
-from expdb.store.layout import RunLayout
+from expdb.store.head import read_head
 
 __all__ = ["abort", "continue_", "execute", "prepare", "to_worktree"]
 
@@ -97,7 +92,7 @@ def prepare(
         config_of=other,
         config=config,
         checkpoint=checkpoint,
-        checkpoint_path=_checkpoint_path(run, target.step),
+        checkpoint_path=checkpoint_path(run, target.step),
         nothing_to_do=not rows and at_target,
     )
 
@@ -134,6 +129,7 @@ def execute(
         at=RunAt(run=target.run.id, step=target.step),
         exclude=exclude,
         secret_files=secret_files,
+        aside=_aside(target.run),
     )
     done = carry_out(store, worktree, goal, force=force, own=own, since_ns=since_ns)
     return RollbackResult(
@@ -154,7 +150,7 @@ def execute(
 
 
 def require_clear(plan: RollbackPlan, *, own: bool = False) -> None:
-    """Refuse a plan that cannot be carried out, before anybody is asked.
+    """Refuse a plan that cannot be carried out, once it is printed and before anybody is asked.
 
     Raises:
         Refused: paths are in the way, or expdb's own code would change.
@@ -163,64 +159,10 @@ def require_clear(plan: RollbackPlan, *, own: bool = False) -> None:
     blocked = [
         Blocked(path=item.path, reason=item.reason, can_save=item.savable) for item in plan.blocked
     ]
-    require_free(rows, blocked, verb="rollback")
+    aside = _aside(plan.target.run)
+    checks.require_free(rows, blocked, kind="rollback", aside=aside, listed=True)
     if not own:
-        require_foreign(plan.own_paths)
-
-
-def to_worktree(
-    reader: Reader,
-    worktree: WorkTree,
-    folder: Path,
-    word: str | None = None,
-    *,
-    branch: str | None = None,
-) -> WorktreeResult:
-    """Make a fresh git work tree at the code of a run, with HEAD there; this one stays as it is.
-
-    Raises:
-        NotFound, Ambiguous, BadInput: the word names no run with a checkpoint, or the folder cannot
-            be used.
-        Refused: the checkpoint is damaged, or the code is not in this repository.
-    """
-    store = reader.store
-    head = read_head(worktree.git_dir)
-    target = choose_target(reader, word, head=None if head is None else head.at)
-    run = target.run
-    checkpoint = checks.require_checkpoint(
-        store, run, target.step, command="expdb rollback --worktree DIR"
-    )
-    commit, tree = checks.require_code(store, worktree, run, checks.pin_of(run, checkpoint))
-    folder = folder.absolute()
-    how = ("--detach",) if branch is None else ("-b", branch)
-    try:
-        worktree.git(("worktree", "add", *how, str(folder), commit))
-    except GitError as error:
-        raise BadInput(f"no work tree can be made there: {error.message}") from error
-    made = find_worktree(folder)
-    if isinstance(made, Unavailable):
-        raise Refused(f"the work tree was made, and cannot be read: {made.reason}")
-    op = Op(
-        id=new_id(),
-        kind="worktree",
-        created_at_ms=ops.now_ms(),
-        what=f"work tree at {at_step(named(store, run), target.step)}",
-        after={"run": run.id, "step": target.step, "commit": commit, "tree": tree},
-        who=ops.who(),
-        host=ops.host(),
-        work_tree=str(made.git_dir),
-    )
-    ops.write_op(store.layout, op)
-    write_head(made.git_dir, Head(run=run.id, step=target.step, op=op.id))
-    return WorktreeResult(
-        path=str(folder),
-        target=target,
-        commit=commit,
-        tree=tree,
-        op=op.id,
-        checkpoint=checkpoint,
-        checkpoint_path=_checkpoint_path(run, target.step),
-    )
+        checks.require_foreign(plan.own_paths, aside=aside)
 
 
 def _left_out(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -232,8 +174,9 @@ def _left_out(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(map(str, exclude)), tuple(map(str, secret_files))
 
 
-def _checkpoint_path(run: Run, step: int) -> str:
-    return RunLayout(Path(run.path)).checkpoint(step).as_posix()
+def _aside(run: Run) -> str:
+    """Return the folder that hints propose for a fresh work tree of a run."""
+    return f"../at-{run.id[:4]}"
 
 
 _NOTES = {

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -108,7 +108,7 @@ def expdb(ctx: click.Context, directory: str | None, store: str | None, debug: b
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
-    out = Output(stdout=sys.stdout, stderr=sys.stderr, env=os.environ)
+    out = Output(stdout=_open(sys.stdout), stderr=_open(sys.stderr), env=os.environ)
     context = Context(out=out, env=os.environ, directory=Path.cwd())
     debug = "--debug" in args
     try:
@@ -129,13 +129,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _open(stream: TextIO | None) -> TextIO:
+    """Return a standard stream; one that was closed before the start swallows what it gets."""
+    return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
+
+
 def _run(args: list[str], context: Context) -> int:
+    # Not `expdb.main`: it ends the process by itself on a broken pipe and on Ctrl-C.
     try:
-        result: Any = expdb.main(args, prog_name="expdb", standalone_mode=False, obj=context)
+        with expdb.make_context("expdb", args, obj=context) as ctx:
+            result: Any = expdb.invoke(ctx)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.Abort:
-        return ExitCode.INTERRUPTED
     return result if isinstance(result, int) else ExitCode.OK
 
 

@@ -19,7 +19,9 @@ from expdb.cli.context import Context
     type=click.Choice(["last", "best", "mean_last_3"]),
     help="Which value of a series counts.",
 )
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="Rows at most.")
+@click.option(
+    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
+)
 @options.quiet
 @options.as_json
 @click.pass_obj
@@ -28,7 +30,7 @@ def rank(
     metric: str | None,
     mode: Literal["min", "max"] | None,
     reading: Literal["last", "best", "mean_last_3"] | None,
-    limit: int | None,
+    limit: int,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -46,10 +48,14 @@ def rank(
         found = ranking(
             reader, metric, mode=mode, reading=reading, limit=limit, head=context.head()
         )
+        for warning in found.warnings:
+            out.warning(warning)
         if as_json:
             out.json(json.ranking(found))
         elif quiet:
             out.lines(only_ids(found.rows))
         else:
-            out.lines(report.render(found, out.style))
+            out.lines(report.render(found, out.style, is_whole=len(found.rows) < limit))
             out.next(report.next_commands(found))
+            if len(found.rows) == limit:
+                out.hint(f"the first {limit:,}; more: -n {limit * 4}")

@@ -54,13 +54,12 @@ def as_kept(state: State | None, *, modes: bool) -> State | None:
 
 
 def state_on_disk(
-    worktree: WorkTree, wanted: Mapping[str, str], *, modes: bool, raw: bool = False
+    worktree: WorkTree, wanted: Mapping[str, str], *, modes: bool
 ) -> dict[str, State | Kind]:
     """Return for each path its (mode, blob id) `as_kept`, or the kind where it is no readable file
     or link.
 
-    `wanted` is path -> a blob id of the repository (any; its length tells the hash); with `raw`
-    line endings and filters are not applied.
+    `wanted` is path -> a blob id of the repository (any; its length tells the hash).
     """
     found: dict[str, State | Kind] = {}
     files: dict[str, str] = {}
@@ -73,7 +72,7 @@ def state_on_disk(
             files[path] = EXECUTABLE if modes and full.stat().st_mode & 0o100 else REGULAR
         else:
             found[path] = kind
-    for path, blob in hash_files(worktree, files, raw=raw).items():
+    for path, blob in hash_files(worktree, files).items():
         found[path] = "other" if blob is None else (files[path], blob)
     return found
 

@@ -61,13 +61,8 @@ def blob_id(data: bytes, like: str) -> str:
     return algorithm(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def hash_files(
-    worktree: WorkTree, paths: Iterable[str], *, raw: bool = False
-) -> dict[str, str | None]:
-    """Return path -> the id its regular file would have as a blob; None where it cannot be read.
-
-    With `raw` the bytes are hashed as they are, else after line endings and filters.
-    """
+def hash_files(worktree: WorkTree, paths: Iterable[str]) -> dict[str, str | None]:
+    """Return path -> the id its regular file would have as a blob; None where it cannot be read."""
     readable: list[str] = []
     found: dict[str, str | None] = {}
     for path in paths:
@@ -80,17 +75,14 @@ def hash_files(
             readable.append(path)
         else:
             found[path] = None
-    words = ("hash-object", *(("--no-filters",) if raw else ()), "--stdin-paths")
-    return {**found, **_hash_readable(worktree, words, readable)}
+    return {**found, **_hash_readable(worktree, readable)}
 
 
-def _hash_readable(
-    worktree: WorkTree, words: tuple[str, ...], paths: list[str]
-) -> dict[str, str | None]:
+def _hash_readable(worktree: WorkTree, paths: list[str]) -> dict[str, str | None]:
     if not paths:
         return {}
     lines = b"".join(quoted(path) + b"\n" for path in paths)
-    done = worktree.git(words, stdin=lines, check=False)
+    done = worktree.git(("hash-object", "--stdin-paths"), stdin=lines, check=False)
     if done.rc == 0:
         return dict(zip(paths, done.text.split("\n"), strict=True))
     if len(paths) == 1:
@@ -98,8 +90,8 @@ def _hash_readable(
     # One file went away or its filter failed; git stops there, so the rest is asked in halves.
     half = len(paths) // 2
     return {
-        **_hash_readable(worktree, words, paths[:half]),
-        **_hash_readable(worktree, words, paths[half:]),
+        **_hash_readable(worktree, paths[:half]),
+        **_hash_readable(worktree, paths[half:]),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
 from expdb.git.disk import State, as_kept, state_on_disk
 from expdb.git.index import fill_index, temp_index
+from expdb.git.mirror import states_under
 from expdb.git.worktree import WorkTree
 
 Action = Literal["create", "change", "delete"]
@@ -49,7 +50,7 @@ def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...
     done = worktree.git((*words, f"{from_tree}^{{tree}}", f"{to_tree}^{{tree}}"))
     fields = iter(done.names)
     rows = [_row(field, next(fields)) for field in fields]
-    if any(PurePosixPath(row.path).name == ATTRIBUTE_FILE for row in rows):
+    if any(_is_rules(row.path) for row in rows):
         rows += _converted(worktree, from_tree, to_tree, {row.path for row in rows})
     return tuple(sorted(rows, key=lambda row: row.path))
 
@@ -60,12 +61,20 @@ def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]
     likes = {row.path: (row.before or row.after or ("", ""))[1] for row in rows}
     found = state_on_disk(worktree, likes, modes=modes)
     where = {row.path: _where(row, found[row.path], modes=modes) for row in rows}
-    unsure = {path: likes[path] for path, place in where.items() if place == "other"}
-    if unsure:  # attributes may stand half changed after a kill: then the plain bytes decide
-        raw = state_on_disk(worktree, unsure, modes=modes, raw=True)
-        where |= {
-            row.path: _where(row, raw[row.path], modes=modes) for row in rows if row.path in unsure
-        }
+    rules = [row for row in rows if _is_rules(row.path) and row.before != row.after]
+    if rules:
+        # Killed between writing the attributes and the files: each side has its own line endings.
+        for side in (
+            {row.path: row.before for row in rules},
+            {row.path: row.after for row in rules},
+        ):
+            unsure = {path: likes[path] for path, place in where.items() if place == "other"}
+            found = states_under(worktree, side, unsure, modes=modes)
+            where |= {
+                row.path: _where(row, found[row.path], modes=modes)
+                for row in rows
+                if row.path in unsure
+            }
     return where
 
 
@@ -80,6 +89,10 @@ def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
     if state == as_kept(row.after, modes=modes):
         return "after"
     return "before" if state == as_kept(row.before, modes=modes) else "other"
+
+
+def _is_rules(path: str) -> bool:
+    return PurePosixPath(path).name == ATTRIBUTE_FILE
 
 
 def _row(field: str, path: str) -> PlanRow:

@@ -23,6 +23,8 @@ from expdb.store.store import Store
 WHOLE_EVERY: Final = 50
 """So often the file is written whole: deleted rows leave holes in it."""
 
+UNWRITABLE: Final = ("No space left", "quota", "Permission denied", "Read-only")
+
 
 def build(
     store: Store, generations: Generations, base: Path | None, settled: Tables, gone: Sequence[str]
@@ -49,6 +51,11 @@ def build(
         else:
             _write(temporary, settled, gone, store=store, age=0, base=base, is_new=True)
         path = generations.publish(temporary)
+    except duckdb.IOException as error:
+        # Reading a damaged base and writing to a full disk raise the same class.
+        if base is None or any(word in str(error) for word in UNWRITABLE):
+            raise OSError(str(error)) from error
+        raise
     finally:
         for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
             leftover.unlink(missing_ok=True)
@@ -96,8 +103,6 @@ def _write(
         con.execute("CHECKPOINT made")
         con.execute("USE memory")
         con.execute("DETACH made")
-    except duckdb.IOException as error:
-        raise OSError(str(error)) from error
     finally:
         con.close()
 

@@ -1,6 +1,7 @@
 """Connections to DuckDB, and fast inserts.
 
-Invariant: no connection installs or loads an extension, so none waits on a network.
+Invariant: no connection installs or loads an extension, so none waits on a network; and none starts
+a thread per core, since the tables are small and the cores belong to training.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from expdb.index.rows import COLUMNS, SCHEMA_SQL, Tables, readable
 CONFIG: Final[dict[str, Any]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
+    "threads": 2,
 }
 STORAGE_VERSION: Final = "v1.0.0"
 """Files that every DuckDB from 1.0 on can open."""

@@ -135,6 +135,8 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         except duckdb.Error:
             if afresh:
                 raise
+            if con is not None:
+                con.close()
             _forget(store)  # it opened, and yet some block of it is damaged
             return open_reader(store, afresh=True)
         if built is not None:

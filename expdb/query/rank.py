@@ -26,6 +26,8 @@ Mode = Literal["min", "max"]
 Reading = Literal["last", "best", "mean_last_3"]
 
 MAX_EXTRA: Final = 3
+MAX_SAMPLED: Final = 50
+"""Further metrics are those of the first so many."""
 STATE_ORDER: Final = ("failed", "crashed", "lost", "preempted", "running", "pending", "finished")
 
 
@@ -51,7 +53,8 @@ def ranking(
     Raises:
         NotFound: no run has the metric, or none can be ranked.
     """
-    declared = default_objective(reader, baseline_row(reader))
+    baseline = baseline_row(reader, head=head)
+    declared = default_objective(reader, baseline)
     objective, warnings = _objective(reader, metric, declared, mode, reading)
     own = "" if metric is not None else _SAME_OBJECTIVE
     bound = [] if metric is not None or declared is None else _objective_params(declared)
@@ -59,10 +62,11 @@ def ranking(
     not_ranked = _not_ranked(reader, objective, own, bound, head)
     if not ids:
         raise _nothing(reader, objective, not_ranked)
-    extra = _extra_metrics(reader, objective, ids)
+    extra = _extra_metrics(reader, objective, ids[:MAX_SAMPLED])
     shown = ids if limit is None else ids[:limit]
     rows = _rows(reader, objective, shown, head=head, metrics=extra)
-    baseline = baseline_row(reader, head=head, objective=objective)
+    if baseline is not None and baseline.objective != objective:
+        baseline = baseline_row(reader, head=head, objective=objective)
     newest = max(rows, key=lambda row: (row.created_at_ms, row.id), default=None)
     noise = _noise(reader, objective, baseline, newest)
     apart: Sequence[RunRow] = ()

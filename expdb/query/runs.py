@@ -164,9 +164,11 @@ def default_objective(reader: Reader, baseline: RunRow | None) -> Objective | No
     """Return the objective of the baseline, else of the newest finished run, else of the newest."""
     if baseline is not None and baseline.objective is not None:
         return baseline.objective
-    order = f"r.state = 'finished' DESC, {NEWEST_FIRST}"
-    found = run_rows(reader, where="r.objective IS NOT NULL", order=order, limit=1)
-    return found[0].objective if found else None
+    found = reader.rows(
+        "SELECT r.objective, r.objective_mode, r.objective_reading FROM runs r"
+        f" WHERE r.objective IS NOT NULL ORDER BY r.state = 'finished' DESC, {NEWEST_FIRST} LIMIT 1"
+    )
+    return Objective(metric=found[0][0], mode=found[0][1], reading=found[0][2]) if found else None
 
 
 def with_deltas(

@@ -63,7 +63,7 @@ def alone_lines(run: Run, style: Style) -> list[str]:
             text = metric(value, decimals_for([value]), key=key)
             strong = key in objective
             rows.append(ValueRow(f"  {plain(key)}", (Cell(text),), strong=strong))
-    events = Counter(event.severity for event in run.events)
+    events = Counter(str(event.severity) for event in run.events)
     rows.append(ValueRow("  events", (Cell(events_of(events)),)))
     heads = [head_label(run, style)]
     return lay_out(rows, heads, measure(rows, heads, with_percent=False), style)

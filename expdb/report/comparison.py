@@ -143,7 +143,7 @@ def _named(
         verb = "differs" if len(differ) == 1 else "differ"
         head = SectionRow(label, f"{len(differ):,} {verb}")
     else:
-        head = SectionRow(label, "same" if diffs or summary else "unknown", summary)
+        head = SectionRow(label, "same" if diffs or summary else "none recorded", summary)
     rows: list[AnyRow] = [head]
     for diff in diffs if all else differ:
         values = tuple(

@@ -18,13 +18,16 @@ NAMED = 8
 """How many runs that are not ranked are named before the rest is counted."""
 
 
-def render(ranking: Ranking, style: Style) -> list[str]:
-    """Return the ranking: what is ranked, the table, who is left out, the verdict."""
+def render(ranking: Ranking, style: Style, *, is_whole: bool = True) -> list[str]:
+    """Return the ranking: what is ranked, the table, who is left out, the verdict.
+
+    `is_whole` says that no row was left out by a limit.
+    """
     lines = [_head(ranking, style), "", *_table(ranking, style)]
     left_out = _left_out(ranking, style)
     if left_out:
         lines += ["", *left_out]
-    return [*lines, "", _verdict(ranking, style)]
+    return [*lines, "", _verdict(ranking, style, is_whole=is_whole)]
 
 
 def _values(ranking: Ranking) -> list[float | None]:
@@ -107,24 +110,26 @@ def _some(named: Sequence[str]) -> str:
     return ", ".join(named[:NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _verdict(ranking: Ranking, style: Style) -> str:
+def _verdict(ranking: Ranking, style: Style, *, is_whole: bool) -> str:
     rows = ranking.rows
     key = ranking.objective.metric
     if not rows:
         word = style.paint("no winner", "yellow", "bold")
         return f"{word}  no run can be ranked by {style.say(key)}"
     first = label(rows[0], style)
+    if ranking.num_tied > 1:
+        word = style.paint("no winner", "dim", "bold")
+        tied = "1 and 2" if ranking.num_tied == 2 else f"1 to {ranking.num_tied}"
+        return f"{word}  {tied} cannot be told apart by one seed each"
     if len(rows) == 1:
-        return f"{style.paint('best', 'green', 'bold')}  {first}, the only one ranked"
+        alone = ", the only one ranked" if is_whole else ""
+        return f"{style.paint('best', 'green', 'bold')}  {first}{alone}"
     ahead = _ahead(ranking)
     if ranking.noise is None:
         word = style.paint("inconclusive", "yellow", "bold")
         if ahead is None:
             return f"{word}  {first} comes first and the next has no finite value"
         return f"{word}  {first} is ahead of the next by {ahead}; its noise is not known"
-    if ranking.num_tied > 1:
-        word = style.paint("no winner", "dim", "bold")
-        return f"{word}  1 to {ranking.num_tied} cannot be told apart by one seed each"
     noise = noise_band(ranking.noise, _values(ranking), style)
     word = style.paint("best", "green", "bold")
     return f"{word}  {first}, ahead of the next by {ahead}, beyond noise {noise}"

@@ -1,8 +1,8 @@
 """The attempts of a run: what each is pinned to, who owned it, and whether the owner lives.
 
-    attempts/<n>/owner.json    host, boot id, pid, process start; written when the attempt is claimed
-    attempts/<n>/pin.json      git, environment, data, config digest, `resumed_from`; replaced when data are named
-    attempts/<n>/live.json     touched every 10 s by the training process
+    attempts/<n>/owner.json   host, boot id, pid, process start; written when the attempt is claimed
+    attempts/<n>/pin.json     git, environment, data, `resumed_from`; replaced when data are named
+    attempts/<n>/live.json    touched every 10 s by the training process
 
 Invariant: an attempt is claimed by `mkdir`, so two processes never share one.
 """
@@ -103,7 +103,9 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
             work_tree=str(data.get("work_tree", "")),
         )
     except (TypeError, ValueError, AttributeError) as error:
-        raise Corrupt(f"pin.json of attempt {number} is damaged", hint=f"the file: {path}") from error
+        raise Corrupt(
+            f"pin.json of attempt {number} is damaged", hint=f"the file: {path}"
+        ) from error
 
 
 def unpinned(number: int, why: str) -> Attempt:
@@ -124,15 +126,16 @@ def _pin(data: Mapping[str, Any]) -> Pin:
 def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:
     """Tell whether the owner of an attempt lives.
 
-    Where its process can be seen, that decides; elsewhere the heartbeat's file time against a file just touched in
-    the store, so that the clocks of two hosts are never compared.
+    Where its process can be seen, that decides; elsewhere the heartbeat's file time against a file
+    just touched in the store, so that the clocks of two hosts are never compared.
     """
     folder = layout.attempt(number)
     beat = folder / "live.json"
     try:
         fate = owner.fate(read_json(folder / "owner.json"))
     except FileNotFoundError:
-        # Killed between mkdir and the first write; a process that does this now is younger than a minute.
+        # Killed between mkdir and the first write; a process that does this now is younger than a
+        # minute.
         return "dead" if _age_s(folder, store_meta) > CLAIM_S else "alive"
     except (Corrupt, NotADirectoryError):
         fate = "unknown"

@@ -46,6 +46,20 @@ class ResolveRow:
         return self.created_at_ms, self.id
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a walk along the selectors stands."""
+
+    row: ResolveRow
+    pool: tuple[ResolveRow, ...]
+    """The runs of the same name that the next selector chooses from."""
+    step: int | None = None
+    how: str = ""
+    """What the word is besides the experiment: `ref baseline`."""
+    is_id: bool = False
+    is_experiment: bool = False
+
+
 def finished(pool: Sequence[ResolveRow]) -> tuple[ResolveRow, ...]:
     """Return the finished runs of the pool."""
     return tuple(row for row in pool if row.state is RunState.FINISHED)

@@ -1,7 +1,7 @@
 """Durable file operations: write whole, fsync, rename, fsync the folder.
 
-Invariant: a reader sees the old file or the new one, never half of one; temporary names start with `.tmp-`
-and match no glob of ours.
+Invariant: a reader sees the old file or the new one, never half of one; temporary names start with
+`.tmp-` and match no glob of ours.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temp, path)
+        temp.replace(path)
     except BaseException:
         temp.unlink(missing_ok=True)
         raise
@@ -166,8 +166,9 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
 def _remove_stale(path: Path, what: str) -> None:
     """Remove a lock whose holder is dead.
 
-    Two processes may find the same dead holder: who waits here until the other is done must not remove the new lock
-    that stands in its place then, so the file is looked at again under flock(2). All who can tell are on one host.
+    Two processes may find the same dead holder: who waits here until the other is done must not
+    remove the new lock that stands in its place then, so the file is looked at again under
+    flock(2). All who can tell are on one host.
 
     Raises:
         Conflict: the holder lives, as far as this host can tell.

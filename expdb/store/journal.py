@@ -1,18 +1,20 @@
 """The journal: the append-only live file of one rank of one attempt.
 
     file    = header frame*
-    header  = "EXPDBJ" u8 format=1 u8 0 | u32 length | JSON {format, needs, run, attempt, rank} | u32 crc32 of all before
-    frame   = u16 magic 0xE7DB | u32 length | u64 seq | payload[length] | u32 crc32 of all before (magic to payload)
+    header  = "EXPDBJ" u8 format=1 u8 0 | u32 length | JSON | u32 crc32 of all before
+    JSON    = {format, needs, run, attempt, rank}
+    frame   = u16 magic 0xE7DB | u32 length | u64 seq | payload[length] | u32 crc32 from magic on
     payload = record+
     record  = "K" u32 id  u16 n  utf-8[n]              a key and its id
             | "T" u32 id  u16 n  u32 key_id[n]         a template: the keys of one step
             | "V" u32 template  i64 step  i64 time_ms  f64 value[n]
 
-Little-endian. `seq` counts frames from 1, up, per (attempt, rank), over all journals of that rank; length >= 1.
+Little-endian. `seq` counts frames from 1, up, per (attempt, rank), over all journals of that rank;
+length >= 1.
 
-Invariant: one `write(2)` per frame with O_APPEND; when it returns the frame survives SIGKILL. A frame that does not
-check is the end of the journal: what follows is counted, never read as data. A crc over zeroes cannot pass, since the
-magic is not zero.
+Invariant: one `write(2)` per frame with O_APPEND; when it returns the frame survives SIGKILL. A
+frame that does not check is the end of the journal: what follows is counted, never read as data. A
+crc over zeroes cannot pass, since the magic is not zero.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ class JournalReader:
     """Reads the whole frames of one journal; what it counts is complete after the iteration.
 
     Raises:
-        Corrupt: the file is no journal, its header is damaged, or a whole frame says what no writer writes.
+        Corrupt: the file is no journal, or its header is damaged.
         Unsupported: a newer expdb wrote it.
         FileNotFoundError: it was sealed and removed meanwhile.
     """
@@ -106,7 +108,9 @@ class JournalReader:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise Corrupt(f"{path.name} cannot be read: {reason(error)}", hint=f"the file: {path}") from error
+            raise Corrupt(
+                f"{path.name} cannot be read: {reason(error)}", hint=f"the file: {path}"
+            ) from error
         self.header, self.good_bytes = self._read_header()
         self.num_frames = 0
         self.last_seq = 0
@@ -120,32 +124,36 @@ class JournalReader:
         """Return what is wrong with the journal in one line, or nothing."""
         if not self.torn_bytes:
             return ""
-        if self._frame_after():
-            return f"{self.path.name}: damaged after {self.num_frames} whole frames; the rest is not read"
+        if self.is_damaged():
+            return (
+                f"{self.path.name}: damaged after {self.num_frames} whole frames;"
+                " the rest is not read"
+            )
         return f"{self.path.name}: torn at its end; all {self.num_frames} whole frames kept"
 
+    def is_damaged(self) -> bool:
+        """Tell whether whole frames stand behind the last good one: no death tears that way."""
+        at, magic = self.good_bytes - 1, MAGIC.to_bytes(2, "little")
+        while (at := self._data.find(magic, at + 1)) >= 0:
+            if self._frame_at(at) is not None:
+                return True
+        return False
+
     def __iter__(self) -> Iterator[Values]:
-        """Yield the values of all frames with a `seq` above `after_seq`."""
+        """Yield the values of all good frames with a `seq` above `after_seq`, once."""
         keys: dict[int, str] = {}
         templates: dict[int, tuple[str, ...]] = {}
-        for seq, payload in self._frames():
-            try:
-                yield from _records(seq, payload, keys, templates, wanted=seq > self.after_seq)
-            except (KeyError, ValueError, struct.error) as error:
-                raise Corrupt(
-                    f"frame {seq} of {self.path.name} is whole but makes no sense ({error!r})",
-                    hint=f"the file: {self.path}",
-                ) from error
-
-    def _frames(self) -> Iterator[tuple[int, memoryview]]:
         data = memoryview(self._data)
         while (found := self._frame_at(self.good_bytes)) is not None and found[0] > self.last_seq:
             seq, stop = found
             payload = data[self.good_bytes + FRAME.size : stop - CRC.size]
-            self.num_frames += 1
-            self.last_seq = seq
-            self.good_bytes = stop
-            yield seq, payload
+            try:
+                values = list(_records(seq, payload, keys, templates))
+            except (KeyError, ValueError, struct.error):
+                return  # whole, but not what a writer of this format writes
+            self.num_frames, self.last_seq, self.good_bytes = self.num_frames + 1, seq, stop
+            if seq > self.after_seq:
+                yield from values
 
     def _frame_at(self, at: int) -> tuple[int, int] | None:
         """Return (seq, end) of the whole frame at a position, if there is one."""
@@ -159,14 +167,6 @@ class JournalReader:
         if CRC.unpack_from(data, stop)[0] != zlib.crc32(memoryview(data)[at:stop]):
             return None
         return seq, stop + CRC.size
-
-    def _frame_after(self) -> bool:
-        """Tell whether whole frames stand behind the first bad one: then it is damage, not a torn end."""
-        at, magic = self.good_bytes, MAGIC.to_bytes(2, "little")
-        while (at := self._data.find(magic, at + 1)) >= 0:
-            if self._frame_at(at) is not None:
-                return True
-        return False
 
     def _read_header(self) -> tuple[dict[str, Any], int]:
         data, where = self._data, f"the file: {self.path}"
@@ -190,43 +190,37 @@ class JournalReader:
 
 
 def _records(
-    seq: int,
-    payload: memoryview,
-    keys: dict[int, str],
-    templates: dict[int, tuple[str, ...]],
-    *,
-    wanted: bool,
+    seq: int, payload: memoryview, keys: dict[int, str], templates: dict[int, tuple[str, ...]]
 ) -> Iterator[Values]:
     at = 0
     while at < len(payload):
-        kind = payload[at : at + 1]
-        if kind == b"V":
+        kind = payload[at]
+        if kind == ord("V"):
             _, number, step, time_ms = VALUES.unpack_from(payload, at)
-            at += VALUES.size
             names = templates[number]
-            if wanted:
-                values = struct.unpack_from(f"<{len(names)}d", payload, at)
-                yield Values(seq, step, time_ms, names, values)
-            at += 8 * len(names)
+            values = struct.unpack_from(f"<{len(names)}d", payload, at + VALUES.size)
+            yield Values(seq, step, time_ms, names, values)
+            at += VALUES.size + 8 * len(names)
             continue
         _, number, count = KEY.unpack_from(payload, at)
         at += KEY.size
-        if kind == b"K":
+        if kind == ord("K"):
             keys[number] = bytes(payload[at : at + count]).decode()
             at += count
-        elif kind == b"T":
+        elif kind == ord("T"):
             ids = struct.unpack_from(f"<{count}I", payload, at)
             templates[number] = tuple(keys[item] for item in ids)
             at += 4 * count
         else:
-            raise ValueError(f"a record of the unknown kind {bytes(kind)!r}")
+            raise ValueError(f"a record of the unknown kind {kind}")
 
 
 class JournalWriter:
     """Appends frames to one journal file; one writer, one process.
 
-    Raises OSError from `append` when the frame is not whole on disk; the file is then cut back to its last whole
-    frame where that is possible, else it is `broken` and the next frame has to start a new file.
+    Raises OSError from `append` when the frame is not whole on disk; the file is then cut back to
+    its last whole frame where that is possible, else it is `broken` and the next frame has to start
+    a new file.
     """
 
     def __init__(self, path: Path, *, run: str, attempt: int, rank: int) -> None:

@@ -1,7 +1,8 @@
 """Every path inside a store; no other module builds one by hand.
 
-Invariant: a name given by a user never leaves the store. Names in paths keep `a-z 0-9 _ - .`; all else is
-`%XX` of its UTF-8 bytes, capitals too, so that case-folding file systems keep `Loss` and `loss` apart.
+Invariant: a name given by a user never leaves the store. Names in paths keep `a-z 0-9 _ - .`; all
+else is `%XX` of its UTF-8 bytes, capitals too, so that case-folding file systems keep `Loss` and
+`loss` apart.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def encode_name(name: str) -> str:
     try:
         parts = [char if char in SAFE else _escaped(char) for char in name]
     except UnicodeEncodeError:
-        raise BadInput(f"the name {ascii(name)} is not UTF-8 text") from None
+        raise BadInput(f"the name {name!a} is not UTF-8 text") from None
     out = "".join(parts)
     if out.split(".")[0] in DEVICES or out.startswith(HIVE_DEFAULT) or out[0] == ".":
         parts[0] = _escaped(out[0])
@@ -50,7 +51,8 @@ def _escaped(char: str) -> str:
 
 
 def _first(parts: list[str], num_bytes: int) -> str:
-    # Half a character would not decode, and one such folder fails a whole Hive glob in other engines.
+    # Half a character would not decode, and one such folder fails a whole Hive glob in other
+    # engines.
     out = ""
     for part in parts:
         if len(out) + len(part) > num_bytes:

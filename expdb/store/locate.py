@@ -1,8 +1,8 @@
-"""Where the store is; standard library only, and no git process: Hydra's resolver calls it at every start.
+"""Where the store is; standard library only, no git process: Hydra calls it at every start.
 
-Order for a training script: given by name, the nearest store upward from the script, `<git top of the script's main
-work tree>/runs`, `<script folder>/runs`. For the command line: given by name, upward from the current folder, then
-through the git common directory.
+Order for a training script: given by name, the nearest store upward from the script, `<git top of
+the script's main work tree>/runs`, `<script folder>/runs`. For the command line: given by name,
+upward from the current folder, then through the git common directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def upward(start: Path) -> Iterator[Path]:
 
 
 def nearest_store(start: Path) -> Path | None:
-    """Return the nearest store at or above `start`: a folder that is one, or holds one as `runs`."""
+    """Return the nearest store at or above `start`: a folder that is one, or has one as `runs`."""
     for folder in upward(start):
         for candidate in (folder, folder / DEFAULT_NAME):
             if is_store(candidate):
@@ -38,7 +38,7 @@ def nearest_store(start: Path) -> Path | None:
 
 
 def git_main_top(start: Path) -> Path | None:
-    """Return the top of the main work tree of the repository around `start`, also from a linked work tree."""
+    """Return the top of the repository around `start`: of its main work tree, from a linked one."""
     for folder in upward(start):
         entry = folder / ".git"
         if os.path.isdir(entry):  # noqa: PTH112 - as above

@@ -1,7 +1,8 @@
 """Who owns a live file: host, boot, process; and whether that process is still alive.
 
-Invariant: on one host the answer comes from boot id, pid and process start at once, never from a clock; where the
-process cannot be seen (another host, a container, a hidden /proc) nobody is called dead.
+Invariant: on one host the answer comes from boot id, pid and process start at once, never from a
+clock; where the process cannot be seen (another host, a container, a hidden /proc) nobody is called
+dead.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def pid_space() -> int | None:
 
 
 def process_start(pid: int) -> int | None:
-    """Return the start of a process in clock ticks since boot; None when there is no such process to be seen.
+    """Return the start of a process in clock ticks since boot; None when none is to be seen.
 
     Source: proc(5), field 22 of /proc/<pid>/stat.
     """

@@ -1,7 +1,7 @@
 """The packed copy of journal frames that a rank keeps in memory until they are sealed.
 
-Invariant: what is added here is exactly what was appended to the journal, in the same order; turning
-it into columns never reads the journal again.
+Invariant: what is added here is exactly what was appended to the journal, in the same order;
+turning it into columns never reads the journal again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Frames = Mapping[Template, list[bytes]]
 class Packed:
     """Frames by template; each is its head and one V record, without the checksum.
 
-    The owner guards `add`, `take` and the rest: only `take` may be called beside `count` and `columns`.
+    The owner guards `add`, `take` and the rest: only `take` may be called beside `count` and
+    `columns`.
     """
 
     def __init__(self) -> None:

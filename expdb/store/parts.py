@@ -3,16 +3,16 @@
     key      dictionary<string>   any UTF-8 text
     step     int64                DELTA_BINARY_PACKED
     time     int64                UTC epoch milliseconds, DELTA_BINARY_PACKED
-    value    float64              BYTE_STREAM_SPLIT, **no statistics**: readers would prune NaN rows away
+    value    float64              BYTE_STREAM_SPLIT, **no statistics**: readers would prune NaN rows
     attempt  int32                dictionary
     rank     int32                dictionary
     seq      int64                the journal frame it came from, DELTA_BINARY_PACKED
 
-Rows are sorted by (key, step, seq); zstd; a CRC-32 on every page, since nothing else would notice a flipped bit. The
-encodings are the measured best of docs/log.md.
+Rows are sorted by (key, step, seq); zstd; a CRC-32 on every page, since nothing else would notice a
+flipped bit. The encodings are the measured best of docs/log.md.
 
-Invariant: a part appears whole under its final name or not at all, and never changes; a rank's list names its
-parts, and readers of ours take parts from lists, never by glob.
+Invariant: a part appears whole under its final name or not at all, and never changes; a rank's list
+names its parts, and readers of ours take parts from lists, never by glob.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def write_part(path: Path, table: pa.Table) -> int:
         with temp.open("rb") as file:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
-        os.replace(temp, path)
+        temp.replace(path)
     except BaseException:
         temp.unlink(missing_ok=True)
         raise

@@ -1,8 +1,9 @@
 """The points of a run: parts and journals joined, then the rule of which points are seen.
 
-Visibility (docs/format.md, Duplicates and resume): at an equal (key, step, attempt, rank) the highest `seq` wins; an
-attempt with `resumed_from: s` hides points with step > s of earlier attempts; at an equal (key, step, rank) the later
-attempt wins. Hidden points stay readable with `attempts=True`.
+Visibility (docs/format.md, Duplicates and resume): at an equal (key, step, attempt, rank) the
+highest `seq` wins; an attempt with `resumed_from: s` hides points with step > s of earlier
+attempts; at an equal (key, step, rank) the later attempt wins. Hidden points stay readable with
+`attempts=True`.
 
 Invariant: the answer is the same before and after a journal is sealed.
 """
@@ -47,7 +48,7 @@ def journals(layout: RunLayout, attempt: int) -> dict[int, list[Path]]:
 def part_lists(
     layout: RunLayout, attempt: int, *, problems: list[str] | None = None
 ) -> dict[int, tuple[PartEntry, ...]]:
-    """Return rank -> its sealed parts of one attempt; a damaged list is named in `problems` when given.
+    """Return rank -> its sealed parts of one attempt; `problems`, when given, names damaged lists.
 
     Raises:
         Corrupt: a list is damaged, and no `problems` were given.
@@ -94,31 +95,29 @@ def live_values(
     """
     for path in journals(layout, attempt).get(rank, ()):
         try:
-            values, problem = _whole(path, after_seq)
+            reader, values = _read_whole(path, after_seq)
+            if problems is None and reader.is_damaged():
+                raise Corrupt(reader.problem(), hint=f"the file: {path}")
         except FileNotFoundError:
-            continue  # sealed since it was listed: see `read_series`
+            continue  # sealed since it was listed: see `_attempt_tables`
         except (Corrupt, Unsupported) as error:
             _tell(error, problems)
             continue
         yield from values
-        if problem and problems is not None:
-            problems.append(problem)
+        if problems is not None and reader.torn_bytes:
+            problems.append(reader.problem())
 
 
-def _whole(path: Path, after_seq: int) -> tuple[list[Values], str]:
-    """Return the values of a journal and what is wrong with it.
-
-    A frame that is being written at this moment is no damage: then the file grows.
-    """
+def _read_whole(path: Path, after_seq: int) -> tuple[JournalReader, list[Values]]:
+    """Read a journal; a frame that is being written at this moment is no torn end."""
     while True:
         reader = JournalReader(path, after_seq=after_seq)
         values = list(reader)
-        problem = reader.problem()
-        if not problem:
-            return values, ""
+        if not reader.torn_bytes:
+            return reader, values
         time.sleep(0.002)
         if path.stat().st_size == reader.good_bytes + reader.torn_bytes:
-            return values, problem
+            return reader, values
 
 
 def as_columns(values: Iterable[Values], keys: Sequence[str] | None = None) -> dict[str, Column]:
@@ -158,8 +157,9 @@ def read_series(
 ) -> pa.Table:
     """Return the points of a run, sealed and live, sorted by (key, step, rank).
 
-    Columns: key, step, time, value, attempt, rank, seq. With `attempts` superseded points are included, in any order.
-    A damaged file is named in `problems` when a list is given, and the rest is returned.
+    Columns: key, step, time, value, attempt, rank, seq. With `attempts` superseded points are
+    included, in any order. A damaged file is named in `problems` when a list is given, and the rest
+    is returned.
 
     Raises:
         Corrupt, Unsupported: a file cannot be read, and no list was given.
@@ -188,8 +188,8 @@ def _attempt_tables(
 ) -> list[pa.Table]:
     """Return the points of one attempt.
 
-    A seal puts the part on the list before the journal goes: lists that are the same before and after the journals
-    were read mean that no point has moved between them meanwhile.
+    A seal puts the part on the list before the journal goes: lists that are the same before and
+    after the journals were read mean that no point has moved between them meanwhile.
     """
     strict = problems is None
     lists = part_lists(layout, attempt, problems=problems)
@@ -222,7 +222,8 @@ def _attempt_tables(
 def visible(table: pa.Table, resumed: Mapping[int, int | None]) -> pa.Table:
     """Return the rows that the visibility rule shows, sorted by (key, step, rank).
 
-    `table` has the schema of a part; `resumed` maps each attempt to its `resumed_from`, None where it declares nothing.
+    `table` has the schema of a part; `resumed` maps each attempt to its `resumed_from`, None where
+    it declares nothing.
     """
     import numpy as np
 

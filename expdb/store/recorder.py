@@ -1,11 +1,11 @@
-"""The write path of one rank: a `write` is a journal frame on disk; parts are sealed beside training.
+"""The write path of one rank: a `write` is a frame on disk; parts are sealed beside training.
 
     write -> frame -> journal (one write(2))    survives SIGKILL when it returns
                    -> packed copy in memory     -> series book -> part (by size, and at close)
 
 Invariant: a point is in the journal, in a sealed part, or in memory and counted as waiting; what is
-dropped is counted. Parts are sealed in the order of `seq`, since a rank's list says "all up to here",
-and points are counted in that order too.
+dropped is counted. Parts are sealed in the order of `seq`, since a rank's list says "all up to
+here", and points are counted in that order too.
 
 Two locks: `_lock` guards what `write` touches and is held for microseconds; `_counting` guards the
 book and the counted frames. Who needs both takes `_counting` first; a writer never takes it.
@@ -105,7 +105,14 @@ class Recorder:
                 seq = self._seq = self._seq + 1
                 try:
                     head = template.frame.pack(
-                        MAGIC, template.record_bytes, seq, b"V", template.number, step, time_ms, *values
+                        MAGIC,
+                        template.record_bytes,
+                        seq,
+                        b"V",
+                        template.number,
+                        step,
+                        time_ms,
+                        *values,
                     )
                 except struct.error as error:
                     raise BadInput(f"step {step} cannot be recorded: {error}") from None

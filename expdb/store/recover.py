@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from expdb.errors import Corrupt
@@ -26,7 +27,7 @@ from expdb.store.status import Status, read_status, write_status
 Journals = Mapping[tuple[int, int], list[Path]]
 """(attempt, rank) -> journals, in order."""
 
-SIGNS = re.compile(r"rank-\\d+\\.\\d+\\.wal|live\\.json|log\\.txt|owner\\.json")
+SIGNS = re.compile(r"rank-\d+\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 
 def needs_recovery(layout: RunLayout) -> bool:
@@ -108,7 +109,7 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
         try:
             values.extend(JournalReader(path, after_seq=after))
         except Corrupt:
-            continue  # it stays where it is, under another name: see `_remove`
+            continue  # no journal: it is kept under another name
     last = max((item.seq for item in values), default=after)
     seal(
         layout,
@@ -124,16 +125,21 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
 
 def _remove(journals: Journals) -> None:
     for path in (path for paths in journals.values() for path in paths):
-        try:
-            reader = JournalReader(path)
-            is_whole = sum(1 for _ in reader) >= 0 and not reader.torn_bytes
-        except Corrupt:
-            is_whole = False
-        if is_whole:
-            path.unlink(missing_ok=True)
+        if _is_whole(path):
+            path.unlink()
         else:
             # Its whole frames are sealed, but the rest is evidence.
             path.rename(path.with_name(f"{path.name}.torn"))
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        reader = JournalReader(path)
+    except Corrupt:
+        return False
+    for _ in reader:
+        pass
+    return not reader.torn_bytes
 
 
 def recount(
@@ -144,7 +150,8 @@ def recount(
 ) -> series.SeriesBook:
     """Count the series again from the visible points, all or the named keys; write series.json.
 
-    `through_seq` is what the points include of the last attempt's journals, where these still stand.
+    `through_seq` is what the points include of the last attempt's journals, where these still
+    stand.
     """
     import numpy as np
 
@@ -160,7 +167,7 @@ def recount(
         steps, values = table["step"].to_numpy(), table["value"].to_numpy()
         codes = encoded.indices.to_numpy()
         borders = np.flatnonzero(np.diff(codes, prepend=-1, append=-1))  # sorted by key
-        for start, stop in zip(borders[:-1], borders[1:], strict=True):
+        for start, stop in pairwise(borders):
             key = encoded.dictionary[int(codes[start])].as_py()
             book.replace(key, steps[start:stop], values[start:stop])
     if through_seq is not None:

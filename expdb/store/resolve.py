@@ -18,8 +18,8 @@ from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.model import Objective, Ref, RunAt, RunState
 from expdb.store import candidates
+from expdb.store.candidates import Place, finished, newest_of, say
 from expdb.store.candidates import ResolveRow as ResolveRow
-from expdb.store.candidates import finished, newest_of, say
 from expdb.store.direction import natural_mode
 from expdb.store.runword import SELECTORS, STEP, Expr, parse
 
@@ -71,18 +71,15 @@ def resolve(
     """
     search = _Search(rows, refs, head, declared, metric_values)
     expr = search.parsed(word)
-    if "all" in expr.selectors:
-        found = resolve_all(
-            word, rows, refs, head=head, declared=declared, metric_values=metric_values
+    if "all" not in expr.selectors:
+        return search.resolved(word, expr, search.walk(expr), best_checkpoint)
+    found = search.all(word, expr)
+    if len(found) > 1:
+        raise BadInput(
+            f"{text.plain(word)} names {len(found)} runs; one is needed",
+            hint=f"one of them: {found[0].run}",
         )
-        if len(found) > 1:
-            raise BadInput(
-                f"{text.plain(word)} names {len(found)} runs; one is needed",
-                hint=f"one of them: {found[0].run}",
-            )
-        return found[0]
-    place = search.walk(expr)
-    return search.resolved(word, expr, place, best_checkpoint)
+    return found[0]
 
 
 def resolve_all(
@@ -101,34 +98,9 @@ def resolve_all(
     """
     search = _Search(rows, refs, head, declared, metric_values)
     expr = search.parsed(word)
-    if "all" not in expr.selectors:
-        return (
-            resolve(word, rows, refs, head=head, declared=declared, metric_values=metric_values),
-        )
-    if expr.selectors.index("all") != len(expr.selectors) - 1 or expr.step:
-        raise BadInput(
-            f"nothing can follow `all` in {text.plain(word)}",
-            hint=f"all runs: {text.plain(str(Expr(word=expr.word, selectors=('all',))))}",
-        )
-    place = search.walk(replace(expr, selectors=expr.selectors[:-1]))
-    newest_first = sorted(place.pool, key=lambda row: row.age_key, reverse=True)
-    return tuple(
-        replace(search.resolved(word, expr, replace(place, row=row), None)) for row in newest_first
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where a walk along the selectors stands."""
-
-    row: ResolveRow
-    pool: tuple[ResolveRow, ...]
-    """The runs of the same name that the next selector chooses from."""
-    step: int | None = None
-    how: str = ""
-    """What the word is besides the experiment: `ref baseline`."""
-    is_id: bool = False
-    is_experiment: bool = False
+    if "all" in expr.selectors:
+        return search.all(word, expr)
+    return (search.resolved(word, expr, search.walk(expr), None),)
 
 
 class _Search:
@@ -163,14 +135,26 @@ class _Search:
             return Expr(word=rest, step=step)
         return parse(said)
 
-    def walk(self, expr: Expr) -> _Place:
+    def all(self, word: str, expr: Expr) -> tuple[Resolved, ...]:
+        """Every run of the pool that stands before `:all`, newest first."""
+        if expr.selectors.index("all") != len(expr.selectors) - 1 or expr.step:
+            raise BadInput(
+                f"nothing can follow `all` in {text.plain(word)}",
+                hint=f"all runs: {text.plain(expr.word)}:all",
+            )
+        place = self.walk(replace(expr, selectors=expr.selectors[:-1]))
+        ordered = sorted(place.pool, key=lambda row: row.age_key, reverse=True)
+        places = (Place(row=row, pool=place.pool) for row in ordered)
+        return tuple(self.resolved(word, expr, one, None) for one in places)
+
+    def walk(self, expr: Expr) -> Place:
         """Find the word, then follow the selectors."""
         place = self.place(expr)
         for selector in expr.selectors:
             place = self.select(place, selector, expr.word)
         return place
 
-    def place(self, expr: Expr) -> _Place:
+    def place(self, expr: Expr) -> Place:
         """Find the word in the order of classes."""
         word = expr.word
         if word == "HEAD":
@@ -178,12 +162,12 @@ class _Search:
         if word == "best":
             pool = tuple(self.rows)
             row = self.best(pool, expr.metric, "the store")
-            return _Place(row=row, pool=self.named(row), how=f"best {expr.metric or _metric(row)}")
+            return Place(row=row, pool=self.named(row), how=f"best {expr.metric or _metric(row)}")
         if (ref := self.refs.get(word)) is not None:
             return self.at(RunAt(run=ref.run, step=ref.step), f"{ref.kind} {word}")
         return self.at_experiment(word) or self.at_id(word) or self.missing(expr)
 
-    def at_head(self) -> _Place:
+    def at_head(self) -> Place:
         """HEAD, which follows `baseline` until a rollback sets it."""
         if self.head is not None:
             return self.at(self.head, "HEAD")
@@ -200,9 +184,9 @@ class _Search:
                 hint="python train.py +exp=baseline",
             )
         row = max(pool, key=lambda row: row.age_key)
-        return _Place(row=row, pool=self.named(row), how="HEAD follows exp baseline")
+        return Place(row=row, pool=self.named(row), how="HEAD follows exp baseline")
 
-    def at(self, target: RunAt, how: str) -> _Place:
+    def at(self, target: RunAt, how: str) -> Place:
         """The run that a ref or HEAD names."""
         row = self.by_id.get(target.run)
         if row is None:
@@ -210,9 +194,9 @@ class _Search:
                 f"{text.plain(how)} names run {text.plain(target.run)}, which is not in the store",
                 hint="expdb ls",
             )
-        return _Place(row=row, pool=self.named(row), step=target.step, how=how)
+        return Place(row=row, pool=self.named(row), step=target.step, how=how)
 
-    def at_experiment(self, word: str) -> _Place | None:
+    def at_experiment(self, word: str) -> Place | None:
         """An experiment without overrides, its only variant, or a name with its overrides."""
         pool = tuple(row for row in self.rows if row.experiment == word)
         if pool:
@@ -229,18 +213,18 @@ class _Search:
             )
         return self.newest(pool) if pool else None
 
-    def newest(self, pool: tuple[ResolveRow, ...]) -> _Place:
+    def newest(self, pool: tuple[ResolveRow, ...]) -> Place:
         """The newest finished run of the pool, else its newest run."""
-        return _Place(row=newest_of(pool), pool=pool, is_experiment=True)
+        return Place(row=newest_of(pool), pool=pool, is_experiment=True)
 
-    def at_id(self, word: str) -> _Place | None:
+    def at_id(self, word: str) -> Place | None:
         """A full id, or a prefix of one."""
         found = [self.by_id[word]] if word in self.by_id else []
         if not found and len(word) >= MIN_PREFIX:
             found = [row for row in self.rows if row.id.startswith(word)]
         if len(found) > 1:
             candidates.too_short(word, found)
-        return _Place(row=found[0], pool=self.named(found[0]), is_id=True) if found else None
+        return Place(row=found[0], pool=self.named(found[0]), is_id=True) if found else None
 
     def named(self, row: ResolveRow) -> tuple[ResolveRow, ...]:
         """All runs of the same experiment and variant."""
@@ -250,16 +234,14 @@ class _Search:
             if other.experiment == row.experiment and other.variant == row.variant
         )
 
-    def select(self, place: _Place, selector: str, word: str) -> _Place:
+    def select(self, place: Place, selector: str, word: str) -> Place:
         """Follow one selector."""
         said = text.plain(word)
-        if selector == "all":
-            raise BadInput(f"nothing can follow `all` after {said}", hint=f"all runs: {said}:all")
         if selector == "parent":
             return self.parent_of(place)
         if selector == "best" or selector.startswith("best:"):
             row = self.best(place.pool, selector[5:] or None, said)
-            return _Place(row=row, pool=place.pool)
+            return Place(row=row, pool=place.pool)
         if selector.startswith("s"):
             return self.seed_of(place, int(selector[1:]), said)
         older = finished(place.pool) or place.pool
@@ -271,18 +253,18 @@ class _Search:
                 hint=f"the newest: {said}",
             )
         ordered = sorted(older, key=lambda row: row.age_key, reverse=True)
-        return _Place(row=ordered[back - 1], pool=place.pool)
+        return Place(row=ordered[back - 1], pool=place.pool)
 
-    def seed_of(self, place: _Place, seed: int, said: str) -> _Place:
+    def seed_of(self, place: Place, seed: int, said: str) -> Place:
         """The newest run with that seed."""
         pool = tuple(row for row in place.pool if row.seed == seed)
         if not pool:
             seeds = sorted({row.seed for row in place.pool if row.seed is not None})
             has = f"it has {', '.join(map(str, seeds))}" if seeds else "its runs have no seed"
             raise NotFound(f"{said} has no run with seed {seed}; {has}", hint="expdb ls")
-        return _Place(row=newest_of(pool), pool=pool)
+        return Place(row=newest_of(pool), pool=pool)
 
-    def parent_of(self, place: _Place) -> _Place:
+    def parent_of(self, place: Place) -> Place:
         """The recorded parent of the run."""
         row = place.row
         if row.parent is None:
@@ -297,7 +279,7 @@ class _Search:
                 f"the parent {text.plain(row.parent)} of {label} is not in the store",
                 hint="expdb ls",
             )
-        return _Place(row=parent, pool=self.named(parent))
+        return Place(row=parent, pool=self.named(parent))
 
     def best(self, pool: Sequence[ResolveRow], metric: str | None, said: str) -> ResolveRow:
         """The best finished run of the pool; ties go to the older."""
@@ -334,7 +316,7 @@ class _Search:
         self,
         word: str,
         expr: Expr,
-        place: _Place,
+        place: Place,
         best_checkpoint: Callable[[ResolveRow], int | None] | None,
     ) -> Resolved:
         """Say what the word became."""

@@ -1,23 +1,21 @@
 """Run folders: which there are, and what each says; JSON and journals only, never Parquet or YAML.
 
-Invariant: a damaged file of a run is named in `Run.problems` and the rest is read; only a run without a readable
-`run.json` is an error, since nothing says what it is.
+Invariant: a damaged file of a run is named in `Run.problems` and the rest is read; only a run
+without a readable `run.json` is an error, since nothing says what it is. A run whose process lives
+is never called crashed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from expdb.errors import Corrupt, ExpdbError, NotFound, Unsupported
+from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import (
     FORMAT,
     Attempt,
-    Eval,
-    Event,
     Objective,
     Run,
     RunAt,
@@ -31,11 +29,14 @@ from expdb.store.checkpoints import read_manifests
 from expdb.store.files import read_json
 from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.records import read_evals, read_events, read_marks
 from expdb.store.status import Status, read_status
 
 Version = tuple[int, int, int]
 ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
 """States that the training process itself recorded: nothing is left in a journal."""
+
+SILENT = "the process died without a word"
 
 
 def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
@@ -43,27 +44,28 @@ def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
 
     The version is (mtime_ns, inode, size) of status.json, (0, 0, 0) when it has none yet.
     """
-    try:
-        experiments = [entry for entry in os.scandir(root) if entry.name.startswith("exp=")]
-    except FileNotFoundError:
-        return
-    for experiment in experiments:
-        try:
-            entries = list(os.scandir(experiment.path))
-        except (FileNotFoundError, NotADirectoryError):
+    for experiment in _entries(root):
+        if not experiment.name.startswith("exp="):
             continue
-        for entry in entries:
+        for entry in _entries(experiment.path):
             run = entry.name.removeprefix("run=")
-            if run == entry.name or not is_id(run):
-                continue
-            yield run, Path(entry.path), version_of(entry.path)
+            if run != entry.name and is_id(run):
+                yield run, Path(entry.path), version_of(entry.path)
+
+
+def _entries(path: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except OSError:
+        return []  # no folder, gone, or not ours to look into
 
 
 def version_of(run_dir: str | Path) -> Version:
     """Return what changes whenever the run changes."""
     try:
         stat = os.stat(f"{run_dir}/status.json")  # noqa: PTH116 - 10,000 times a listing
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return (0, 0, 0)
     return (stat.st_mtime_ns, stat.st_ino, stat.st_size)
 
@@ -74,9 +76,11 @@ def find_run_dir(root: Path, run: str) -> Path:
     Raises:
         NotFound: the store has no such run.
     """
-    for name, path, _ in run_dirs(root):
-        if name == run:
-            return path
+    if is_id(run):
+        for experiment in _entries(root):
+            path = Path(experiment.path) / f"run={run}"
+            if experiment.name.startswith("exp=") and path.is_dir():
+                return path
     raise NotFound(f"the store has no run `{run}`", hint="expdb ls")
 
 
@@ -92,36 +96,24 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     version = version_of(run_dir)
     identity = read_identity(layout)
     problems: list[str] = []
-    attempts = _attempts(layout, problems)
-    status = _status(layout, problems)
-    state, why = _state(layout, status, attempts, StoreLayout(store_root).meta)
-    book = _book(layout, state, attempts, problems)
-    labels, notes = _marks(layout, problems)
-    settings = identity.get("settings", {})
+    numbers = attempt_files.numbers(layout)
+    attempts = _attempts(layout, numbers, problems)
+    status, state, why = _state(layout, numbers, StoreLayout(store_root).meta, problems)
+    found = _series(layout, state, numbers, problems)
+    labels, notes = read_marks(layout, problems)
     return Run(
-        id=RunId(str(identity["id"])),
-        experiment=str(identity["experiment"]),
-        variant=str(identity.get("variant", "")),
-        seed=identity.get("seed"),
+        **_identity(layout, identity),
         state=state,
         reason=why,
-        created_at_ms=int(identity.get("created_at_ms", 0)),
-        ended_at_ms=status.ended_at_ms,
-        last_step=_last_step(status, book.series, state),
+        ended_at_ms=status.ended_at_ms if state is not RunState.RUNNING else None,
+        last_step=_last_step(status, found, state),
         max_steps=status.max_steps,
         path=run_dir.relative_to(store_root).as_posix(),
-        parent=_run_at(identity.get("parent")),
-        fork=_run_at(identity.get("fork")),
-        objective=_objective(identity.get("objective")),
-        digest=str(identity.get("digest", "")),
-        canonical=str(identity.get("canonical", "{}")),
-        settings=settings if isinstance(settings, dict) else {},
-        command=tuple(str(item) for item in identity.get("command", ())),
         attempts=attempts,
-        series=dict(book.series),
+        series=found,
         checkpoints=read_manifests(layout),
-        evals=_evals(layout, problems),
-        events=_events(layout, problems),
+        evals=read_evals(layout, problems),
+        events=read_events(layout, problems),
         labels=labels,
         notes=notes,
         num_dropped=status.num_dropped,
@@ -141,70 +133,142 @@ def read_identity(layout: RunLayout) -> dict[str, Any]:
         data = read_json(layout.run_json)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"{layout.root.name} has no run.json", hint="expdb ls") from None
-    if data.get("format", 0) > FORMAT:
+    found = data.get("format", 0)
+    if isinstance(found, int) and found > FORMAT:
         raise Unsupported(
-            f"run {layout.id} has format {data['format']}; this expdb reads formats up to {FORMAT}",
+            f"run {layout.id} has format {found}; this expdb reads formats up to {FORMAT}",
             hint=f"it needs expdb {data.get('needs', 'of a later version')} or newer",
         )
-    if data.get("id") != layout.id or not data.get("experiment"):
+    if data.get("id") != layout.id or not isinstance(data.get("experiment") or None, str):
         raise Corrupt(
             f"run.json of {layout.root.name} does not name it", hint=f"the file: {layout.run_json}"
         )
     return data
 
 
-def _attempts(layout: RunLayout, problems: list[str]) -> tuple[Attempt, ...]:
+def _identity(layout: RunLayout, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run that run.json holds."""
+    try:
+        seed = data.get("seed")
+        return {
+            "id": RunId(data["id"]),
+            "experiment": data["experiment"],
+            "variant": str(data.get("variant", "")),
+            "seed": None if seed is None else int(seed),
+            "created_at_ms": int(data.get("created_at_ms", 0)),
+            "parent": _run_at(data.get("parent")),
+            "fork": _run_at(data.get("fork")),
+            "objective": _objective(data.get("objective")),
+            "digest": str(data.get("digest", "")),
+            "canonical": str(data.get("canonical", "{}")),
+            "settings": {**data.get("settings", {})},
+            "command": tuple(str(item) for item in data.get("command", ())),
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(
+            f"run.json of {layout.root.name} is damaged ({error!r})",
+            hint=f"the file: {layout.run_json}",
+        ) from error
+
+
+def _run_at(data: Mapping[str, Any] | None) -> RunAt | None:
+    if data is None:
+        return None
+    step = data.get("step")
+    return RunAt(run=str(data["run"]), step=None if step is None else int(step))
+
+
+def _objective(data: Mapping[str, Any] | None) -> Objective | None:
+    if data is None:
+        return None
+    mode, reading = data.get("mode", "min"), data.get("reading", "last")
+    if mode not in ("min", "max") or reading not in ("last", "best", "mean_last_3"):
+        raise ValueError(f"objective {mode} {reading}")
+    return Objective(metric=str(data["metric"]), mode=mode, reading=reading)
+
+
+def _attempts(layout: RunLayout, numbers: list[int], problems: list[str]) -> tuple[Attempt, ...]:
     out: list[Attempt] = []
-    for number in attempt_files.numbers(layout):
+    for number in numbers:
         try:
             out.append(attempt_files.read_pin(layout, number))
-        except ExpdbError as error:
-            problems.append(error.message)
+        except Corrupt as error:
+            problems.append(f"attempt {number}: {error.message}")
+            out.append(attempt_files.unpinned(number, "its pin.json is damaged"))
     return tuple(out)
 
 
-def _status(layout: RunLayout, problems: list[str]) -> Status:
-    try:
-        return read_status(layout)
-    except FileNotFoundError:
-        return Status()
-    except (Corrupt, TypeError) as error:
-        problems.append(str(error))
-        return Status()
-
-
 def _state(
-    layout: RunLayout, status: Status, attempts: tuple[Attempt, ...], meta: Path
-) -> tuple[RunState, str]:
-    if status.state != "running":
-        return RunState(status.state), status.reason
-    if not attempts:
-        return RunState.CRASHED, "it ended before its first attempt"
-    match attempt_files.life(layout, attempts[-1].number, store_meta=meta):
-        case "alive":
-            return RunState.RUNNING, ""
-        case "lost":
-            return RunState.LOST, "another host, no sign for 10 minutes"
-    return RunState.CRASHED, "the process died without a word"
-
-
-def _book(
-    layout: RunLayout, state: RunState, attempts: tuple[Attempt, ...], problems: list[str]
-) -> series.SeriesBook:
+    layout: RunLayout, numbers: list[int], meta: Path, problems: list[str]
+) -> tuple[Status, RunState, str]:
+    """Return the status with the state and reason that are true now."""
+    why = SILENT
     try:
-        book = series.load(layout.series_json)
-    except (Corrupt, KeyError, TypeError, ValueError) as error:
-        problems.append(f"series.json is damaged ({error})")
-        book = series.SeriesBook()
-    if state in ENDED or not attempts:
-        return book
-    number = attempts[-1].number
-    for rank in points.journals(layout, number):
-        after = book.through_seq.get(rank, 0)
-        values = points.live_values(layout, number, rank, after_seq=after, problems=problems)
+        status = read_status(layout)
+    except FileNotFoundError:
+        status = Status()
+    except Corrupt as error:
+        problems.append(error.message)
+        status, why = Status(), "status.json is damaged"
+    newest = numbers[-1] if numbers else 0
+    stored = status, RunState(status.state), status.reason
+    if status.state != "running" and newest <= status.attempt:
+        return stored
+    life = attempt_files.life(layout, newest, store_meta=meta) if newest else "dead"
+    if life == "alive":
+        return status, RunState.RUNNING, ""
+    if status.state != "running":
+        return stored
+    if life == "lost":
+        return status, RunState.LOST, "another host, no sign for 10 minutes"
+    try:
+        again = read_status(layout)
+    except (FileNotFoundError, Corrupt):
+        again = status
+    if again.state != "running":  # it ended well between our two looks
+        return again, RunState(again.state), again.reason
+    return status, RunState.CRASHED, why if numbers else "it ended before its first attempt"
+
+
+def _series(
+    layout: RunLayout, state: RunState, numbers: list[int], problems: list[str]
+) -> dict[str, Series]:
+    """Return the summaries: series.json and, of a run that did not end, what stands behind it.
+
+    A seal writes series.json before the journal goes: one that is the same before and after the
+    journals were read misses nothing.
+    """
+    while True:
+        told: list[str] = []
+        saved = _version(layout.series_json)
+        try:
+            book = series.load(layout.series_json)
+        except Corrupt as error:
+            told.append(error.message)
+            book = series.SeriesBook()
+        if state not in ENDED and numbers:
+            _count_journals(layout, numbers[-1], book, told)
+        if _version(layout.series_json) == saved:
+            problems.extend(told)
+            return dict(book.series)
+
+
+def _count_journals(
+    layout: RunLayout, attempt: int, book: series.SeriesBook, problems: list[str]
+) -> None:
+    for rank in points.journals(layout, attempt):
+        after = book.through(attempt, rank)
+        values = points.live_values(layout, attempt, rank, after_seq=after, problems=problems)
         for key, column in points.as_columns(values).items():
             book.update(key, column.steps, column.values)
-    return book
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino
 
 
 def _last_step(status: Status, found: Mapping[str, Series], state: RunState) -> int | None:
@@ -214,95 +278,3 @@ def _last_step(status: Status, found: Mapping[str, Series], state: RunState) -> 
     if status.last_step is not None:
         steps.append(status.last_step)
     return max(steps, default=None)
-
-
-def _run_at(data: Any) -> RunAt | None:
-    if not isinstance(data, dict) or "run" not in data:
-        return None
-    return RunAt(run=str(data["run"]), step=data.get("step"))
-
-
-def _objective(data: Any) -> Objective | None:
-    if not isinstance(data, dict) or "metric" not in data:
-        return None
-    return Objective(
-        metric=str(data["metric"]),
-        mode=data.get("mode", "min"),
-        reading=data.get("reading", "last"),
-    )
-
-
-def _lines(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a jsonl file; a torn last line is left out, other damage is named."""
-    try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        return
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError:
-            if number < len(lines):
-                problems.append(f"{path.name}: line {number} is damaged")
-            continue
-        if isinstance(value, dict):
-            yield value
-
-
-def _marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    labels: dict[str, None] = {}
-    notes: list[str] = []
-    for item in _lines(layout.marks, problems):
-        match item.get("kind"):
-            case "label":
-                labels[str(item.get("text"))] = None
-            case "unlabel":
-                labels.pop(str(item.get("text")), None)
-            case "note":
-                notes.append(str(item.get("text")))
-    return tuple(labels), tuple(notes)
-
-
-def _events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
-    return tuple(
-        Event(
-            step=int(item.get("step", 0)),
-            severity=item.get("severity", "info"),
-            rule=str(item.get("rule", "")),
-            message=str(item.get("message", "")),
-            created_at_ms=int(item.get("created_at_ms", 0)),
-        )
-        for item in _lines(layout.events, problems)
-    )
-
-
-def _evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:
-    if not layout.evals.is_dir():
-        return ()
-    out: list[Eval] = []
-    for path in sorted(layout.evals.glob("*.json")):
-        if path.name.startswith(".tmp-"):
-            continue
-        try:
-            data = read_json(path)
-            out.append(
-                Eval(
-                    id=str(data["id"]),
-                    task=str(data["task"]),
-                    step=int(data["step"]),
-                    metrics={str(k): float(v) for k, v in data["metrics"].items()},
-                    n=data.get("n"),
-                    shots=data.get("shots"),
-                    scorer=str(data.get("scorer", "")),
-                    items_digest=str(data.get("items_digest", "")),
-                    created_at_ms=int(data.get("created_at_ms", 0)),
-                )
-            )
-        except (Corrupt, KeyError, TypeError, ValueError, AttributeError):
-            problems.append(f"evals/{path.name} is damaged")
-    return tuple(sorted(out, key=lambda item: (item.step, item.task, item.created_at_ms)))
-
-

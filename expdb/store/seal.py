@@ -68,9 +68,7 @@ def _remove_unlisted(layout: RunLayout, attempt: int, rank: int, listed: set[str
     prefix = f"part-a{attempt}-r{rank}-"
     names = [path.name for path in layout.points.iterdir()] if layout.points.is_dir() else []
     gone = [
-        name
-        for name in names
-        if name.startswith((prefix, f".tmp-{prefix}")) and name not in listed
+        name for name in names if name.startswith((prefix, f".tmp-{prefix}")) and name not in listed
     ]
     for name in gone:
         (layout.points / name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Running summaries of series, kept without reading points again.
 
-Invariant: for a key whose steps only grow the summary is exact at every moment; any other key is named in
-`unordered` until it is recounted from its visible points.
+Invariant: for a key whose steps only grow the summary is exact at every moment; any other key is
+named in `unordered` until it is recounted from its visible points.
 """
 
 from __future__ import annotations
@@ -70,12 +70,14 @@ class SeriesBook:
         self._series[key] = new if old is None else _merge(old, new)
 
     def replace(self, key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Recount a key from all of its visible points, sorted by step."""
+        """Recount a key from all of its visible points, at least one, sorted by step."""
         self.unordered.discard(key)
-        if len(steps):
-            self._series[key] = _summarize(key, steps, values)
-        else:
-            self._series.pop(key, None)
+        self._series[key] = _summarize(key, steps, values)
+
+    def drop(self, key: str) -> None:
+        """Forget a key: it has no visible points, or is counted again next."""
+        self.unordered.discard(key)
+        self._series.pop(key, None)
 
     def save(self, path: Path) -> None:
         """Write series.json; not durable, since it can be counted again."""

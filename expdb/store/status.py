@@ -1,7 +1,7 @@
 """status.json: the changing part of a run, replaced whole by its one writer.
 
-The writer is rank 0 of the open attempt, or whoever holds the run's lock when no attempt is alive. A new mtime on
-this file is what tells the index to look again.
+The writer is rank 0 of the open attempt, or whoever holds the run's lock when no attempt is alive.
+A new mtime on this file is what tells the index to look again.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The store as people are told of it: relative to the current folder where that is shorter."""
+        """The store as people are told of it: relative to the current folder if that is shorter."""
         return _short(self.root)
 
 
@@ -49,7 +49,8 @@ def open_store(root: Path, *, create: bool = False) -> Store:
         if not create:
             raise NotFound(
                 f"there is no store in {_short(root)}",
-                hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
+                hint="make one: python train.py +exp=baseline"
+                "      or name one: expdb --store DIR ls",
             ) from None
         _create(layout)
         data = read_json(layout.store_json)
@@ -62,16 +63,21 @@ def open_store(root: Path, *, create: bool = False) -> Store:
             " pip install -U expdb-ml; nothing was changed",
         )
     if not isinstance(found, int) or not isinstance(store_id, str):
-        raise Corrupt(f"store.json of {_short(root)} is damaged", hint=f"the file: {layout.store_json}")
+        raise Corrupt(
+            f"store.json of {_short(root)} is damaged", hint=f"the file: {layout.store_json}"
+        )
     return Store(root, store_id)
 
 
 def _create(layout: StoreLayout) -> None:
     another = "another place: python train.py ... expdb.store=DIR"
     try:
-        if os.path.lexists(layout.root / ".git"):  # its .gitignore would hide all of the user's files
+        if os.path.lexists(
+            layout.root / ".git"
+        ):  # its .gitignore would hide all of the user's files
             raise BadInput(
-                f"{_short(layout.root)} is the top folder of a git repository, not a place for a store",
+                f"{_short(layout.root)} is the top folder of a git repository,"
+                " not a place for a store",
                 hint=another,
             )
         for folder in (layout.meta, layout.refs, layout.ops, layout.locks):

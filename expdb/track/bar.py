@@ -1,6 +1,7 @@
 """The progress bar as text; pure, so that every width can be tested.
 
-Source of the order in which parts leave: the name, then tokens/s, then the bar; step, loss and ETA stay.
+Source of the order in which parts leave: the name, then tokens/s, then the bar; step, loss and ETA
+stay.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from dataclasses import dataclass
 from expdb import text
 from expdb.signs import signs
 
-MIN_CELLS, MAX_CELLS = 10, 40
+MIN_CELLS, GOOD_CELLS, MAX_CELLS = 10, 25, 40
+"""The bar has 10 to 40 cells; the name and then the id and the rate leave for it while it has under
+25.
+"""
 WAIT_SHOWN_PCT = 10.0
 
 
@@ -31,25 +35,30 @@ def bar(progress: Progress, *, experiment: str, run: str, width: int, ascii: boo
     """Return the line for a terminal of `width` cells."""
     sign = signs(ascii)
     steps = f"{progress.step}/{progress.max_steps}"
-    tail = _tail(progress, with_rate=True)
-    short = _tail(progress, with_rate=False)
     brackets = 2 if ascii else 0
-    for name, ending in ((f"{experiment} {run}", tail), (run, tail), ("", short)):
-        head = f"  {name} " if name and name != run else f"{name} " if name else ""
-        room = width - text.cells(f"{head}  {steps}{ending}") - brackets
-        if room < MIN_CELLS:
+    for head, with_rate, least in (
+        (f"  {experiment} {run} ", True, GOOD_CELLS),
+        (f"{run} ", True, GOOD_CELLS),
+        ("", False, MIN_CELLS),
+    ):
+        gap = " " if head else "  "
+        # Measured with the numbers, so that the bar keeps its place while it evaluates or saves.
+        room = width - brackets - text.cells(f"{head}{gap}{steps}{_numbers(progress, with_rate)}")
+        if room < least:
             continue
         cells = min(room, MAX_CELLS)
         done = min(cells, int(cells * progress.step / max(1, progress.max_steps)))
         drawn = sign.bar_done * done + sign.bar_left * (cells - done)
-        gap = " " if name else "  "
-        return f"{head}{f'[{drawn}]' if ascii else drawn}{gap}{steps}{ending}"
-    return text.cut_end(f"{steps}{short}", width, sign.ellipsis)
+        line = f"{head}{f'[{drawn}]' if ascii else drawn}{gap}{steps}{_tail(progress, with_rate)}"
+        return text.cut_end(line, width, sign.ellipsis)
+    return text.cut_end(f"{steps}{_tail(progress, False)}", width, sign.ellipsis)
 
 
-def _tail(progress: Progress, *, with_rate: bool) -> str:
-    if progress.phase:
-        return f"  {progress.phase}"
+def _tail(progress: Progress, with_rate: bool) -> str:
+    return f"  {progress.phase}" if progress.phase else _numbers(progress, with_rate)
+
+
+def _numbers(progress: Progress, with_rate: bool) -> str:
     out = ""
     if progress.loss is not None:
         out += f"  loss {text.metric(progress.loss, 3)}"

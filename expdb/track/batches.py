@@ -1,7 +1,7 @@
 """Micro-batches of a loader that begins again at its end.
 
-Invariant: making the first iterator of a resumed process draws nothing from the restored generators;
-the time spent waiting for data is counted, and nothing is fetched ahead.
+Invariant: making the first iterator of a resumed process draws nothing from the restored
+generators; the time spent waiting for data is counted, and nothing is fetched ahead.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """The first files of a run: its folder, its identity, its config.
 
-Invariant: `run.json` is written once, after the pin and the config and before `status.json`; a folder without it is no run yet.
+Invariant: `run.json` is written once, after the pin and the config and before `status.json`; a
+folder without it is no run yet.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from expdb.digest import digest
+from expdb.digest import digest, leaves
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, NEEDS, Attempt, Objective, Pin, RunAt
 from expdb.store import attempts as attempt_files
@@ -20,9 +22,9 @@ from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
-from expdb.track.config import Composed
+from expdb.track.config import Composed, yaml_text
 from expdb.track.environment import describe
-from expdb.track.folder import store_of_run_dir
+from expdb.track.folder import remove_empty, store_of_run_dir
 from expdb.track.job import Job
 
 
@@ -46,29 +48,39 @@ KEPT_SETTINGS = ("digest", "code", "keep", "require", "noise", "seed_key", "expe
 def take_folder(store: Store, job: Job, experiment: str) -> Path:
     """Return a fresh run folder: the one that Hydra made for this job, else a new one."""
     made = job.run_dir
-    if made is not None and store_of_run_dir(made) == store.root and made.is_dir():
+    folder = store.layout.run_dir(experiment, new_id())
+    if (
+        made is not None
+        and made.parent == folder.parent
+        and store_of_run_dir(made)
+        and made.is_dir()
+    ):
         layout = RunLayout(made)
         if not layout.run_json.exists() and not layout.attempts.exists():
             return made
-    folder = store.layout.run_dir(experiment, new_id())
     folder.mkdir(parents=True)
     return folder
 
 
-def leave_folder(store: Store, job: Job) -> None:
-    """Remove the empty folder that Hydra made for a job which joins or resumes another run."""
+def leave_folder(store: Store, job: Job, *, instead: Path) -> None:
+    """Remove the empty folder that Hydra made for a job whose run is in another one, `instead`."""
     made = job.run_dir
-    if made is None or store_of_run_dir(made) != store.root:
+    if made is None or made == instead or store_of_run_dir(made) != store.root:
         return
-    for folder in (made, made.parent):
-        try:
-            folder.rmdir()
-        except OSError:
-            return  # it holds something, so it is somebody's
+    if made.is_dir() and Path.cwd().samefile(made):  # hydra.job.chdir
+        os.chdir(instead)
+    remove_empty(made)
 
 
 def begin_run(
-    store: Store, job: Job, identity: Identity, composed: Composed, pin: Pin, work_tree: str
+    store: Store,
+    job: Job,
+    identity: Identity,
+    composed: Composed,
+    pin: Pin,
+    work_tree: str,
+    *,
+    world_size: int = 1,
 ) -> tuple[RunLayout, Attempt]:
     """Write a new run up to its first status.
 
@@ -82,7 +94,7 @@ def begin_run(
             number=number,
             pin=pin,
             started_at_ms=time.time_ns() // 1_000_000,
-            environment=describe(),
+            environment=describe(world_size),
             work_tree=work_tree,
         )
         attempt_files.write_pin(layout, attempt)
@@ -98,19 +110,12 @@ def begin_run(
 
 
 def _write_config(layout: RunLayout, job: Job, composed: Composed) -> None:
-    import yaml
-
-    flat = {
-        key: value
-        if value is None or isinstance(value, (bool, int, float, str, list, dict))
-        else str(value)
-        for key, value in composed.flat.items()
-    }
-    write_json(layout.config_json, flat, durable=False)
+    # Markers as canonical JSON has them: a missing value is not the text `???`.
+    write_json(layout.config_json, leaves(composed.canonical), durable=False)
     write_bytes(layout.config_yaml, _utf8(composed.yaml), durable=False)
     write_bytes(layout.unresolved_yaml, _utf8(composed.unresolved_yaml), durable=False)
-    said = [composed.redactor.text(item) for item in job.overrides]
-    text = yaml.safe_dump(said, allow_unicode=True)
+    said = composed.redactor.command(job.overrides)
+    text = yaml_text(said)
     write_bytes(layout.overrides_yaml, _utf8(text), durable=False)
 
 
@@ -120,21 +125,21 @@ def _utf8(text: str) -> bytes:
 
 def _identity_json(run: str, job: Job, identity: Identity, composed: Composed) -> dict[str, Any]:
     settings = identity.settings
-    redact = composed.redactor.text
+    redact = composed.redactor.command
     return {
         "format": FORMAT,
         "needs": NEEDS,
         "id": run,
-        "experiment": redact(identity.experiment),
-        "variant": redact(identity.variant),
+        "experiment": identity.experiment,
+        "variant": identity.variant,
         "seed": identity.seed,
         "created_at_ms": time.time_ns() // 1_000_000,
         "objective": asdict(identity.objective) if identity.objective is not None else None,
         "parent": asdict(identity.parent) if identity.parent is not None else None,
         "fork": asdict(identity.fork) if identity.fork is not None else None,
         "labels": list(identity.labels),
-        "command": [redact(item) for item in job.command],
-        "overrides": [redact(item) for item in job.overrides],
+        "command": redact(job.command),
+        "overrides": redact(job.overrides),
         "config_name": job.config_name,
         "digest": digest(
             composed.canonical,

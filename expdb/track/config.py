@@ -1,6 +1,7 @@
 """A caller's config as canonical JSON and redacted text; the caller's own object is never changed.
 
-What has no value (missing, unresolved, not plain data) is marked with the reason instead of stopping the run.
+What has no value (missing, unresolved, not plain data) is marked with the reason instead of
+stopping the run.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def read_config(cfg: Any) -> Composed:
     raw = _redact(raw, secrets, "", hidden=False, written=True)
     redactor = Redactor(secrets, dict(os.environ))
     resolved, raw = _known(resolved, redactor), _known(raw, redactor)
-    return Composed(
-        canonical(resolved), resolved, _yaml(resolved), _yaml(raw), redactor
-    )
+    return Composed(canonical(resolved), resolved, _yaml(resolved), _yaml(raw), redactor)
 
 
 def _plain(value: Any, secrets: set[str], above: tuple[int, ...]) -> tuple[Any, Any]:
@@ -117,7 +116,9 @@ def _scalar(value: Any) -> Any:
 def _redact(
     value: Any, secrets: set[str], name: str, *, hidden: bool, written: bool = False
 ) -> Any:
-    """Return the value with markers for secrets, which are collected; `written`: before interpolation."""
+    """Return the value with markers for secrets, which are collected; `written`: before
+    interpolation.
+    """
     if not isinstance(value, (dict, list)):
         value = _scalar(value)
     if isinstance(value, dict):
@@ -159,12 +160,17 @@ def _known(value: Any, redactor: Redactor) -> Any:
     return redactor.known(value) if isinstance(value, str) else value
 
 
-def _yaml(tree: Any) -> str:
-    import yaml
+def yaml_text(tree: Any) -> str:
+    """Return plain values as YAML, in their own order."""
+    import yaml  # type: ignore[import-untyped]
 
+    return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100))
+
+
+def _yaml(tree: Any) -> str:
     reasons = "".join(f"# {path}: {why}\n" for path, why in _reasons(tree, "") if why)
-    body = yaml.safe_dump(_printable(tree), sort_keys=False, allow_unicode=True, width=100)
-    return f"# No value could be found for:\n{reasons}{body}" if reasons else str(body)
+    body = yaml_text(_printable(tree))
+    return f"# No value could be found for:\n{reasons}{body}" if reasons else body
 
 
 def _reasons(tree: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -191,6 +197,8 @@ def _printable(value: Any) -> Any:
 
 
 def plain_section(tree: Any, name: str) -> Any:
-    """Return one section of a composed tree as plain values, markers as text; None when it is absent."""
+    """Return one section of a composed tree as plain values, markers as text; None when it is
+    absent.
+    """
     section = tree.get(name) if isinstance(tree, dict) else None
     return None if section is None else _printable(section)

@@ -1,7 +1,9 @@
-"""What a training run says: whole lines on stderr and in the attempt's log.txt, a bar below them on a terminal.
+"""What a training run says: whole lines on stderr and in the attempt's log.txt, a bar below them on
+a terminal.
 
-Invariant: every line is whole in itself, so that `grep ' eval '` works; without a terminal there is no bar, no colour
-and no cursor move. Names are shown as plain text.
+Invariant: every line is whole in itself, so that `grep ' eval '` works; without a terminal there is
+no bar, no colour and no cursor move. Names are shown as plain text. A terminal or a log that is
+gone stops nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +26,7 @@ from expdb.track.bar import Progress, bar
 
 REDRAW_S = 0.1
 LABELLED = 11
+WIDEST, PIPED = 120, 100
 
 
 class Console:
@@ -32,11 +37,14 @@ class Console:
         stream: TextIO | None = None,
         *,
         mode: str = "auto",
+        hints: bool = True,
         log_path: Path | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        # Python has no stderr at all when the process was started with it closed.
+        self._stream = stream or sys.stderr or StringIO()
         self._quiet = mode == "quiet"
+        self._hints = hints and os.environ.get("EXPDB_HINTS", "") != "0"
         self._redactor = redactor or Redactor()
         dumb = os.environ.get("TERM", "") in ("", "dumb")
         self._has_bar = mode == "auto" and self._stream.isatty() and not dumb
@@ -45,6 +53,9 @@ class Console:
         self._drawn = ""
         self._drawn_at = 0.0
         self._progress: Progress | None = None
+        self._data: list[str] = []
+        self._is_opening = False
+        """Between the opening lines and the first line about a step: a blank line is due."""
         self.experiment, self.run = "", ""
         self.max_steps = 0
         self.objective: Objective | None = None
@@ -69,14 +80,42 @@ class Console:
         self.base_name, self.base_values, self._latest = base_name, base_values, latest
         for line in lines:
             self.line(line)
+        self._is_opening = True
 
-    def line(self, line: str) -> None:
+    def data(self, name: str, dataset: str, num_bytes: int | None) -> None:
+        """Say what data are read: one line for those that are named before the first step."""
+        size = f"{num_bytes:,} " if num_bytes is not None else ""
+        if self._data and self._data[0] == dataset:
+            self._data.append(f"{size}{name}")
+        else:
+            self._say_data()
+            self._data = [dataset, f"{size}{name}"]
+
+    def _say_data(self) -> None:
+        if not self._data:
+            return
+        (dataset, *parts), self._data = self._data, []
+        unit = " bytes" if parts[-1][0].isdigit() else ""
+        self.line(f"  data       {dataset}, {' and '.join(parts)}{unit}")
+
+    def _end_opening(self) -> None:
+        self._say_data()
+        if self._is_opening:
+            self._is_opening = False
+            self.line("")
+
+    def line(self, line: str, *, only_log: bool = False) -> None:
         """Print one line above the bar, and write it to the log."""
+        self._say_data()
         line = text.plain(self._redactor.text(line))
-        if self._log is not None:
-            self._log.write(line + "\n")
-            self._log.flush()
-        if not self._quiet or line.startswith(("warning:", "error:")):
+        try:
+            if self._log is not None:
+                self._log.write(line + "\n")
+                self._log.flush()
+        except OSError:
+            self._log = None  # a full disk: the journal says it, and the lines still print
+        shown = not self._quiet or line.startswith(("warning:", "error:"))
+        if shown and not only_log:
             self._erase()
             self._write((text.to_ascii(line) if self._ascii else line) + "\n")
             self._draw(force=True)
@@ -87,11 +126,13 @@ class Console:
 
     def hint(self, message: str) -> None:
         """Print a hint."""
-        self.line(f"hint: {message}")
+        if self._hints:
+            self.line(f"hint: {message}")
 
     def labelled(self, label: str, command: str) -> None:
         """Print a next command with its label."""
-        self.line(f"{label + ':':<{LABELLED}}{command}")
+        if self._hints:
+            self.line(f"{label + ':':<{LABELLED}}{command}")
 
     def blank(self) -> None:
         """Print an empty line."""
@@ -110,6 +151,7 @@ class Console:
     ) -> None:
         """Say how far training is: the bar on a terminal, else a line now and then."""
         self.max_steps = max_steps
+        self._end_opening()
         self._progress = Progress(
             step=step,
             max_steps=max_steps,
@@ -118,29 +160,21 @@ class Console:
             eta_s=eta_s,
             wait_pct=wait_pct,
         )
-        if self._has_bar:
-            self._draw()
-        elif step and step % max(10, max_steps // 100) == 0 and step < max_steps:
+        if step and step % max(10, max_steps // 100) == 0 and step < max_steps:
             self._train_line(self._progress, lr)
+        self._draw()
 
     def phase(self, what: str | None) -> None:
         """Say what happens between two steps (`evaluating 3/8`); None ends it."""
-        if self._progress is None:
-            self._progress = Progress(step=0, max_steps=self.max_steps)
-        old = self._progress
-        self._progress = Progress(
-            step=old.step,
-            max_steps=old.max_steps,
-            loss=old.loss,
-            tokens_per_s=old.tokens_per_s,
-            eta_s=old.eta_s,
-            phase=what or "",
-        )
-        if self._has_bar and old.max_steps:
+        old = self._progress or Progress(step=0, max_steps=self.max_steps)
+        self._progress = replace(old, phase=what or "")
+        if old.max_steps:
             self._draw(force=True)
 
     def evaluated(self, step: int) -> None:
-        """Print the eval line of a step: the objective against its base, then other values that fit."""
+        """Print the eval line of a step: the objective against its base, then other values that
+        fit.
+        """
         found = {
             key: value
             for key, (at, value) in self._latest.items()
@@ -156,20 +190,33 @@ class Console:
                 delta = found[key] - self.base_values[step]
                 sign = text.signed(delta, 3) if round(delta, 3) else "0.000"
                 parts.append(f"vs {self.base_name} {sign:>6}")
-        shown, rest = self._fitting(found, key)
-        parts += [f"{name} {text.metric(found[name], 3)}" for name in shown]
-        if rest:
-            parts.append(f"+{rest} more")
-        self.step_line(step, "eval", "   ".join(parts))
-
-    def _fitting(self, found: Mapping[str, float], key: str) -> tuple[list[str], int]:
-        # Perplexity is exp of the loss beside it, and a standard error is read in tables, not in passing.
-        others = [
-            name
-            for name in found
+        # Perplexity is exp of the loss beside it, and a standard error is read in tables, not in
+        # passing.
+        left = [
+            f"{name} {text.metric(value, 3)}"
+            for name, value in found.items()
             if name != key and not name.endswith(("_stderr", "/ppl", "/chance", "/n"))
         ]
-        return others[:2], max(0, len(others) - 2)
+        self.step_line(step, "eval", "   ".join([*parts, *self._fitting(parts, left)]))
+
+    def _fitting(self, before: Sequence[str], parts: Sequence[str]) -> list[str]:
+        """Return the parts that fit on the line behind `before`; the rest are counted."""
+        room = self._width() - self._margin() - 2 - sum(text.cells(part) + 3 for part in before)
+        for count in range(len(parts), 0, -1):
+            rest = [f"+{len(parts) - count} more"] if count < len(parts) else []
+            shown = [*parts[:count], *rest]
+            if sum(text.cells(part) + 3 for part in shown) - 3 <= room:
+                return shown
+        return [f"+{len(parts)} more"] if parts else []
+
+    def _width(self) -> int:
+        if not self._stream.isatty():
+            return PIPED
+        return min(WIDEST, shutil.get_terminal_size((80, 24)).columns)
+
+    def _margin(self) -> int:
+        """The cells before the text of a step's line, its kind left out of account."""
+        return 2 + len("step ") + max(3, len(str(self.max_steps))) + 3 + len("train ")
 
     def saved(self, step: int, num_bytes: int, removed: Sequence[int] = (), keep: str = "") -> None:
         """Print that a checkpoint stands, and which ones went."""
@@ -183,12 +230,13 @@ class Console:
         """Print what a rule found, and what to do about it."""
         self.step_line(step, "warn", message)
         if runbook:
-            self.line(f"{'':20}runbook: {runbook}")
+            self.line(f"{'':{self._margin() + 1}}runbook: {runbook}")
 
-    def step_line(self, step: int, kind: str, rest: str) -> None:
+    def step_line(self, step: int, kind: str, rest: str, *, only_log: bool = False) -> None:
         """Print one line about a step."""
+        self._end_opening()
         digits = max(3, len(str(self.max_steps)))
-        self.line(f"  step {step:>{digits}}   {kind:<6} {rest}".rstrip())
+        self.line(f"  step {step:>{digits}}   {kind:<6} {rest}".rstrip(), only_log=only_log)
 
     def close_bar(self) -> None:
         """Take the bar away; lines still print."""
@@ -198,22 +246,26 @@ class Console:
     def close(self) -> None:
         """Take the bar away and close the log."""
         self.close_bar()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._say_data()
+        log, self._log = self._log, None
+        try:
+            if log is not None:
+                log.close()
+        except OSError:
+            pass  # as in `line`: what could not be written is in the journal
 
     def _train_line(self, progress: Progress, lr: float | None) -> None:
         parts = []
         if progress.loss is not None:
             parts.append(f"loss {text.metric(progress.loss, 3)}")
+        rate = f"{text.short_rate(progress.tokens_per_s)} tok/s" if progress.tokens_per_s else ""
         if lr is not None:
-            parts.append(f"lr {text.learning_rate(lr):<8}")
-        if progress.tokens_per_s:
-            parts.append(f"{text.short_rate(progress.tokens_per_s)} tok/s")
+            rate = f"lr {text.learning_rate(lr):<8}  {rate}".rstrip()
+        parts += [rate] if rate else []
         if progress.wait_pct is not None and progress.wait_pct > 10:
             parts.append(f"wait {progress.wait_pct:.0f} %")
         parts.append(f"eta {text.eta(progress.eta_s)}")
-        self.step_line(progress.step, "train", "   ".join(parts))
+        self.step_line(progress.step, "train", "   ".join(parts), only_log=self._has_bar)
 
     def _draw(self, *, force: bool = False) -> None:
         if not self._has_bar or self._quiet or self._progress is None:
@@ -243,5 +295,6 @@ class Console:
             self._stream.write(data)
             self._stream.flush()
         except (OSError, ValueError):
-            # The terminal is gone (a closed SSH session): training goes on, and log.txt has every line.
+            # The terminal is gone (a closed SSH session): training goes on, and log.txt has every
+            # line.
             self._quiet, self._has_bar = True, False

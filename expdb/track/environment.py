@@ -1,4 +1,6 @@
-"""The environment of an attempt: names and versions that decide numbers; no machine name, no secret."""
+"""The environment of an attempt: names and versions that decide numbers; no machine name, no
+secret.
+"""
 
 from __future__ import annotations
 

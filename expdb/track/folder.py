@@ -21,13 +21,17 @@ SWEEP_FILE = "multirun.yaml"
 
 
 def entry_script() -> Path:
-    """Return the script that this process was started with; the current folder's `main` without one."""
+    """Return the script that this process was started with; the current folder's `main` without
+    one.
+    """
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).absolute() if file else Path.cwd() / "main"
 
 
 def experiment_of(overrides: Sequence[str], key: str = "exp") -> str:
-    """Return the experiment that overrides name: `+exp=a` is `a`, `+exp=[a,b]` is `a+b`, none is `adhoc`."""
+    """Return the experiment that overrides name: `+exp=a` is `a`, `+exp=[a,b]` is `a+b`, none is
+    `adhoc`.
+    """
     for text in overrides:
         name, _, value = text.partition("=")
         if name.lstrip("+") == key:
@@ -44,8 +48,9 @@ def store_of(given: str | None) -> Path:
 def new_run_dir(overrides: Sequence[str], given: str | None, key: str = "exp") -> Path:
     """Return the folder of a new run for a job's task overrides; nothing is made.
 
-    Hydra will make it, also for a job that then fails or joins another run, so an empty one goes when the process ends.
-    In a store that cannot be written it is a temporary folder: `start()` says what is wrong, Hydra would show a traceback.
+    Hydra will make it, also for a job that then fails or joins another run, so an empty one goes
+    when the process ends. In a store that cannot be written it is a temporary folder: `start()`
+    says what is wrong, Hydra would show a traceback.
     """
     path = StoreLayout(store_of(given)).run_dir(experiment_of(overrides, key), new_id())
     if not _can_make(path):
@@ -55,7 +60,9 @@ def new_run_dir(overrides: Sequence[str], given: str | None, key: str = "exp") -
 
 
 def forget_sweep_file(given: str | None) -> Path:
-    """Return the store of a sweep; Hydra's multirun.yaml there, which holds secrets, goes when the process ends."""
+    """Return the store of a sweep; Hydra's multirun.yaml there, which holds secrets, goes when the
+    process ends.
+    """
     store = store_of(given)
     if not _can_make(store / SWEEP_FILE):
         store = Path(tempfile.mkdtemp(prefix="expdb-"))
@@ -77,8 +84,7 @@ def remove_empty(path: Path) -> None:
 def store_of_run_dir(path: Path) -> Path | None:
     """Return the store of a folder that has the form of a run's, else None."""
     if path.name.startswith("run=") and is_id(path.name.removeprefix("run=")):
-        if path.parent.name.startswith("exp="):
-            return path.parent.parent
+        return path.parent.parent if path.parent.name.startswith("exp=") else None
     return None
 
 

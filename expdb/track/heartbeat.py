@@ -1,6 +1,8 @@
-"""The thread that shows a run to be alive: syncs the journal, writes series.json, touches live.json.
+"""The thread that shows a run to be alive: syncs the journal, writes series.json, touches
+live.json.
 
-Invariant: it never touches the caller's tensors, RNG or gradients; an I/O error is said once and tried again.
+Invariant: it never touches the caller's tensors, RNG or gradients; an I/O error is said once and
+tried again.
 """
 
 from __future__ import annotations

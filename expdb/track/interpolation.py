@@ -1,7 +1,9 @@
-"""OmegaConf configs as plain values: resolved with markers at what has no value, and as they were written.
+"""OmegaConf configs as plain values: resolved with markers at what has no value, and as they were
+written.
 
-Values that differ from start to start by design (`now`, Hydra's run folder) become stubs, through chains of interpolations
-too. Invariant: the caller's config, its caches and the registered resolvers are afterwards as they were before.
+Values that differ from start to start by design (`now`, Hydra's run folder) become stubs, through
+chains of interpolations too. Invariant: the caller's config, its caches and the registered
+resolvers are afterwards as they were before.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ SECRET = "\x00secret\x00"
 
 
 def resolve(cfg: Any, secrets: set[str]) -> tuple[Any, Any]:
-    """Return (resolved, raw) containers of a config; secret values found on the way go into `secrets`."""
+    """Return (resolved, raw) containers of a config; secret values found on the way go into
+    `secrets`.
+    """
     from omegaconf import OmegaConf
 
     own = copy.deepcopy(cfg)  # a part of a config keeps the caller's root, so its cache is put back
@@ -35,7 +39,8 @@ def resolve(cfg: Any, secrets: set[str]) -> tuple[Any, Any]:
             marked = _node(own, raw, ())
             if not kept:
                 return marked, raw
-            # What the caller's program saw is what counts, also of a resolver that draws a name at random.
+            # What the caller's program saw is what counts, also of a resolver that draws a name at
+            # random.
             root._metadata.resolver_cache.update(copy.deepcopy(kept))
             return _with_markers_of(marked, _node(own, raw, ())), raw
     finally:
@@ -100,10 +105,13 @@ def _marked(value: str, raw: Any) -> Any:
 
 @contextmanager
 def _markers(secrets: set[str]) -> Iterator[None]:
-    """Let the resolvers of `now`, `hydra` and `oc.env` answer with markers for the length of the block."""
+    """Let the resolvers of `now`, `hydra` and `oc.env` answer with markers for the length of the
+    block.
+    """
     from omegaconf import OmegaConf
 
-    # OmegaConf has no public way to read a registered resolver, so the registry itself is kept and put back.
+    # OmegaConf has no public way to read a registered resolver, so the registry itself is kept and
+    # put back.
     from omegaconf.basecontainer import BaseContainer
 
     kept = dict(BaseContainer._resolvers)
@@ -116,7 +124,8 @@ def _markers(secrets: set[str]) -> Iterator[None]:
 
         if any(path == name or path.startswith(f"{name}.") for name in STUBBED):
             return f"\x00stub:hydra:{path}\x00"
-        return OmegaConf.select(HydraConfig.get(), path, throw_on_missing=True)
+        hydra_config: Any = HydraConfig.get()
+        return OmegaConf.select(hydra_config, path, throw_on_missing=True)
 
     def env(name: str, *default: Any) -> Any:
         value = os.environ.get(name)

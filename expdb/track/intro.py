@@ -1,16 +1,16 @@
-"""The lines that a starting run says: what it is, what it is measured against, which code, what to beat.
+"""The lines that a starting run says: what it is, what it is measured against, which code, what to
+beat.
 
 Pure: values in, lines out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from expdb import text
 from expdb.model import Objective, Pin, Run
-from expdb.track.parent import ABSENT
 
 SHOWN_KEYS = 5
 NOISE_FACTOR = 1.959963984540054 * 2**0.5
@@ -30,31 +30,31 @@ def head_line(
 
 
 def parent_lines(
-    parent: Run | None, keys: Sequence[tuple[str, object, object]], *, run: str, same_seed: bool
+    parent: Run | None, keys: Mapping[str, tuple[object, object]], *, run: str, same_seed: bool
 ) -> list[str]:
-    """Return what differs from the parent."""
+    """Return what differs from the parent; `keys`: dotted key -> (the parent's value, the run's
+    own).
+    """
     if parent is None:
         return ["  parent     none"]
     head = f"  parent     {parent.id[:4]} {parent.name}"
     if not keys:
         repeat = f" (also the seed): a repeat of {parent.id[:4]}" if same_seed else " but the seed"
         return [f"{head}, nothing differs{repeat}"]
-    groups = {key.partition(".")[0] for key, _, _ in keys}
-    noun = "key differs" if len(keys) == 1 else "keys differ"
+    groups = {key.partition(".")[0] for key in keys}
+    count = f"{len(keys)} keys" if len(keys) > 1 else "1 key"
+    inside = f" in {len(groups)} groups" if len(keys) > SHOWN_KEYS and len(groups) > 1 else ""
+    line = f"{head}, {count}{inside} {'differ' if len(keys) > 1 else 'differs'}"
     if len(keys) > SHOWN_KEYS:
-        many = f"{len(keys)} keys in {len(groups)} groups differ" if len(groups) > 1 else f"{len(keys)} {noun}"
-        hint = f"({SHOWN_KEYS} shown; all: expdb compare {parent.id[:4]} {run[:4]})"
-        lines = [f"{head}, {many} {hint}"]
-    else:
-        lines = [f"{head}, {len(keys)} {noun}"]
-    width = max(len(key) for key, _, _ in keys[:SHOWN_KEYS])
-    for key, old, new in keys[:SHOWN_KEYS]:
-        lines.append(f"{'':15}{key:<{width}}  {_value(old)} → {_value(new)}")
+        line += f" ({SHOWN_KEYS} shown; all: expdb compare {parent.id[:4]} {run[:4]})"
+    shown = list(keys.items())[:SHOWN_KEYS]
+    width = max(text.cells(text.plain(key)) for key, _ in shown)
+    lines = [line]
+    for key, (old, new) in shown:
+        name = text.plain(key)
+        gap = " " * (width - text.cells(name) + 2)
+        lines.append(f"{'':15}{name}{gap}{text.config_value(old)} → {text.config_value(new)}")
     return lines
-
-
-def _value(value: object) -> str:
-    return "-" if value is ABSENT else text.config_value(value)
 
 
 def code_line(pin: Pin) -> str:
@@ -70,7 +70,9 @@ def code_line(pin: Pin) -> str:
     return f"  code       {place} with {pin.num_edits} {noun}, {kept}"
 
 
-def objective_line(objective: Objective | None, parent: Run | None, noise: Mapping[str, float]) -> str:
+def objective_line(
+    objective: Objective | None, parent: Run | None, noise: Mapping[str, float]
+) -> str:
     """Return what is measured and what is to be beaten."""
     if objective is None:
         return "  objective  none declared: this run is not ranked"

@@ -1,6 +1,8 @@
-"""The job that calls `start()`: its Hydra overrides, its folder, its command, as far as there is Hydra.
+"""The job that calls `start()`: its Hydra overrides, its folder, its command, as far as there is
+Hydra.
 
-Invariant: nothing here needs Hydra; without a running Hydra job the experiment is the caller's `name`, else `adhoc`.
+Invariant: nothing here needs Hydra; without a running Hydra job the experiment is the caller's
+`name`, else `adhoc`.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ def variant_of(
 ) -> str:
     """Return `+key=value` of each override that makes a variant, sorted; empty when none does.
 
-    Values are written one way: `1e-2` and `0.01` are one variant. Of a key given twice the last value counts, as in
-    Hydra. The value of a secret is not part of it.
+    Values are written one way: `1e-2` and `0.01` are one variant. Of a key given twice the last
+    value counts, as in Hydra. The value of a secret is not part of it.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -104,8 +106,9 @@ def experiment(job: Job, name: str | None, experiment_key: str) -> str:
 def added_keys(job: Job, keys: Sequence[str], experiment_key: str) -> dict[str, str]:
     """Return key -> nearest known key (or "") of the keys that the base config lacks.
 
-    The base is the primary config composed with the same group choices and without the experiment. Who adds a key on
-    the command line with `+` means it: such a key is returned only if a known one is near.
+    The base is the primary config composed with the same group choices and without the experiment.
+    Who adds a key on the command line with `+` means it: such a key is returned only if a known one
+    is near.
     """
     known = _base_keys(job, experiment_key)
     if known is None:
@@ -144,14 +147,18 @@ def _base_keys(job: Job, experiment_key: str) -> set[str] | None:
         if chosen:
             # A group that the defaults list lacks can only be appended.
             base = compose([f"{'' if g in own else '+'}{g}={c}" for g, c in chosen])
-        raw = OmegaConf.to_container(base, resolve=False)
+        raw: Any = OmegaConf.to_container(base, resolve=False)
     except (HydraException, OmegaConfBaseException):
-        return None  # the base cannot stand without its experiment: there is nothing to compare with
+        return (
+            None  # the base cannot stand without its experiment: there is nothing to compare with
+        )
     return set(leaves(canonical({key: value for key, value in raw.items() if key != "hydra"})))
 
 
 def _is_open(key: str, known: Collection[str]) -> bool:
-    """Tell whether the base leaves this part open: a key above it is an empty mapping, null or missing there."""
+    """Tell whether the base leaves this part open: a key above it is an empty mapping, null or
+    missing there.
+    """
     parts = key.split(".")
     return any(".".join(parts[:count]) in known for count in range(1, len(parts)))
 
@@ -159,7 +166,8 @@ def _is_open(key: str, known: Collection[str]) -> bool:
 def nearest(key: str, known: Collection[str]) -> str:
     """Return the known key that a typed one is likely to mean, or an empty text.
 
-    Beside it first, also when one is the short form of the other (`learning_rate`, `lr`); then anywhere.
+    Beside it first, also when one is the short form of the other (`learning_rate`, `lr`); then
+    anywhere.
     """
     from difflib import get_close_matches
 
@@ -174,7 +182,9 @@ def nearest(key: str, known: Collection[str]) -> str:
 
 
 def _is_short_for(short: str, long: str) -> bool:
-    """Tell whether `short` is made of the first letters of the words of `long`, or of its beginning."""
+    """Tell whether `short` is made of the first letters of the words of `long`, or of its
+    beginning.
+    """
     words = long.split("_")
     initials = "".join(word[:1] for word in words)
     return len(short) > 1 and (short == initials or (len(short) > 2 and long.startswith(short)))

@@ -1,11 +1,12 @@
 """Which process of a launch this is, and which run all of them share.
 
-A launch is named by, in order: EXPDB_LAUNCH; SLURM job and step; TORCHELASTIC_RUN_ID unless `none`; MASTER_ADDR:PORT with the
-parent's pid; the parent's pid. An initialised process group says which rank this is. Rank 0 writes
-`.expdb/launch/<sha256>.json`, the others wait for it. A restart count in the environment tells that a scheduler started
-the same launch again.
+A launch is named by, in order: EXPDB_LAUNCH; SLURM job and step; TORCHELASTIC_RUN_ID unless `none`;
+MASTER_ADDR:PORT with the parent's pid; the parent's pid. An initialised process group says which
+rank this is. Rank 0 writes `.expdb/launch/<sha256>.json`, the others wait for it. A restart count
+in the environment tells that a scheduler started the same launch again.
 
-Invariant: all ranks start the same runs in the same order, so the n-th start of one rank is the n-th of the others.
+Invariant: all ranks start the same runs in the same order, so the n-th start of one rank is the
+n-th of the others.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _starts = itertools.count()
 
 
 def find_launch(digest: str, environment: Mapping[str, str] | None = None) -> Launch:
-    """Return the launch that this process belongs to; `digest` is the config's, of one process alone.
+    """Return the launch that this process belongs to; `digest` is the config's, of one process
+    alone.
 
     Each call is another start of the process.
     """
@@ -55,7 +57,8 @@ def find_launch(digest: str, environment: Mapping[str, str] | None = None) -> La
     restart = _number(env, "TORCHELASTIC_RESTART_COUNT") + _number(env, "SLURM_RESTART_COUNT")
     name, start = _name(env, world), next(_starts)
     if name and world == 1 and "RANK" not in env:
-        # A batch job may start many processes one after another; only the same config is the same launch.
+        # A batch job may start many processes one after another; only the same config is the same
+        # launch.
         name += f":{digest}"
     elif name and start:
         name += f":start {start}"
@@ -133,7 +136,8 @@ def announced(layout: StoreLayout, launch: Launch) -> dict[str, Any] | None:
 def wait_for_rank_0(
     layout: StoreLayout, launch: Launch, *, lives: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """Return what rank 0 announces for this start; `lives` tells by a run's path whether it is of now.
+    """Return what rank 0 announces for this start; `lives` tells by a run's path whether it is of
+    now.
 
     Raises:
         NotFound: it has announced nothing within a minute.
@@ -141,11 +145,13 @@ def wait_for_rank_0(
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
         found = announced(layout, launch)
-        # A name may have been used before: the run of then has ended, and rank 0 is about to announce another.
+        # A name may have been used before: the run of then has ended, and rank 0 is about to
+        # announce another.
         if found is not None and found.get("restart") == launch.restart and lives(found["path"]):
             return found
         time.sleep(POLL_S)
     raise NotFound(
-        f"rank {launch.rank} found no run of its launch: rank 0 has started none within {WAIT_S:.0f}s",
+        f"rank {launch.rank} found no run of its launch:"
+        f" rank 0 has started none within {WAIT_S:.0f}s",
         hint="set EXPDB_LAUNCH to one text of your choice for all ranks of a launch",
     )

@@ -18,9 +18,7 @@ def add_mark(layout: RunLayout, kind: str, text: str) -> None:
 
 def add_event(layout: RunLayout, step: int, severity: str, rule: str, message: str) -> None:
     """Append one firing of a rule."""
-    _append(
-        layout.events, {"step": step, "severity": severity, "rule": rule, "message": message}
-    )
+    _append(layout.events, {"step": step, "severity": severity, "rule": rule, "message": message})
 
 
 def _append(path: Path, body: dict[str, Any]) -> None:

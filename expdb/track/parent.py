@@ -1,15 +1,15 @@
 """What a new run descends from and is measured against.
 
-The parent is the fork's run, else HEAD of the work tree, else the ref `baseline`, else the latest finished run of the
-experiment `baseline` without overrides, else none. It is recorded; weights are loaded only when asked.
+The parent is the fork's run, else HEAD of the work tree, else the ref `baseline`, else the latest
+finished run of the experiment `baseline` without overrides, else none. It is recorded; weights are
+loaded only when asked.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from expdb import digest
-from expdb.errors import ExpdbError, NotFound
+from expdb.errors import ExpdbError
 from expdb.model import Run, RunAt, RunState
 from expdb.store.head import read_head
 from expdb.store.layout import RunLayout, encode_name
@@ -21,15 +21,19 @@ from expdb.store.store import Store
 BASELINE = "baseline"
 
 
-def find_parent(store: Store, git_dir: Path | None, fork: RunAt | None) -> tuple[RunAt, Run] | None:
-    """Return the parent of a run that starts now, and its run as it is in the store."""
+def find_parent(
+    store: Store, git_dir: Path | None, fork: RunAt | None, *, variant: str = ""
+) -> tuple[RunAt, Run] | None:
+    """Return the parent of a run of this variant that starts now, and its run as it is in the
+    store.
+    """
     for at in _named(store, git_dir, fork):
         try:
             folder = find_run_dir(store.root, at.run)
             return at, read_run(folder, store_root=store.root)
         except ExpdbError:
             continue  # a name that outlived its run says nothing about this one
-    run = _latest_baseline(store)
+    run = _latest_baseline(store, variant)
     return (RunAt(run=run.id), run) if run is not None else None
 
 
@@ -46,42 +50,23 @@ def _named(store: Store, git_dir: Path | None, fork: RunAt | None) -> list[RunAt
     return found
 
 
-def _latest_baseline(store: Store) -> Run | None:
+def _latest_baseline(store: Store, variant: str) -> Run | None:
+    """Return the latest finished baseline: without overrides, else with the same ones, else any."""
     folder = store.root / f"exp={encode_name(BASELINE)}"
-    found: list[tuple[int, Path]] = []
+    found: list[tuple[int, int, Path]] = []
     for path in folder.glob("run=*") if folder.is_dir() else ():
         layout = RunLayout(path)
         try:
             identity, status = read_identity(layout), read_status(layout)
         except (ExpdbError, FileNotFoundError):
             continue  # half made, or damaged: not one to be measured against
-        if status.state == RunState.FINISHED and not identity.get("variant"):
-            found.append((int(identity.get("created_at_ms", 0)), path))
-    for _, path in sorted(found, reverse=True):
+        if status.state == RunState.FINISHED:
+            own = identity.get("variant")
+            nearness = 2 if not own else int(own == variant)
+            found.append((nearness, int(identity.get("created_at_ms", 0)), path))
+    for *_, path in sorted(found, reverse=True):
         try:
             return read_run(path, store_root=store.root)
-        except NotFound:
-            continue  # removed since it was listed
+        except ExpdbError:
+            continue  # removed, or damaged, since it was listed
     return None
-
-
-def differing_keys(
-    canonical: str, parent: Run, *, ignore: list[str], seed_key: str
-) -> list[tuple[str, object, object]]:
-    """Return (key, parent's value, own value) of each counted key that differs; ABSENT stands for no such key."""
-    own = digest.counted(canonical, ignore=ignore, seed_key=seed_key)
-    theirs = digest.counted(parent.canonical, ignore=ignore, seed_key=seed_key)
-    out: list[tuple[str, object, object]] = []
-    for key in sorted({*own, *theirs}):
-        old, new = theirs.get(key, ABSENT), own.get(key, ABSENT)
-        if type(old) is not type(new) or old != new:
-            out.append((key, old, new))
-    return out
-
-
-class _Absent:
-    def __str__(self) -> str:
-        return "-"
-
-
-ABSENT = _Absent()

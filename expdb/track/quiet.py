@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from expdb.model import Objective
 from expdb.store.layout import RunLayout
+from expdb.store.store import Store
 from expdb.track.console import Console
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class QuietRun:
-    """Has the methods of a run; only checkpoints do something, on a rank that has to take part in them."""
+    """Has the methods of a run; only checkpoints do something, on a rank that has to take part in
+    them.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,9 @@ class QuietRun:
         self.step = resumed_from or 0
         self.num_tokens: int | None = None
         self.latest: dict[str, tuple[int, float]] = {}
-        self.console = Console(StringIO(), mode="quiet")
+        self.store: Store | None = None
+        # Rank 0 speaks for all; without tracking, warnings are still said.
+        self.console = Console(StringIO() if layout is not None else None, mode="quiet")
         self._fork = fork
         self._checkpointer: Checkpointer | None = None
 
@@ -80,7 +85,8 @@ class QuietRun:
         if self.layout is not None and self.resumed_from:
             self.step = load_checkpoint(self.layout, self.resumed_from, state).step
         elif self._fork is not None:
-            self.step = load_checkpoint(RunLayout(self._fork[0]), self._fork[1], state).step
+            folder, step = self._fork
+            self.step = load_checkpoint(RunLayout(folder), step, state, fork=True).step
         return self.step
 
     def result(self) -> float:

@@ -1,17 +1,19 @@
 """Joining a run that stopped: a new attempt of it, from its last good checkpoint.
 
-Invariant: the config must be the run's own (equal digest and seed); other code is allowed, recorded and said.
+Invariant: the config must be the run's own (equal digest and seed); other code is allowed, recorded
+and said.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expdb import digest
+from expdb import digest, text
 from expdb.errors import Corrupt, NotFound, Refused
 from expdb.model import Attempt, Pin, Run, RunAt, RunState
 from expdb.store import attempts as attempt_files
@@ -79,23 +81,22 @@ def _row(run: Run) -> resolve.ResolveRow:
     )
 
 
-def require_same_config(run: Run, composed: Composed, settings: Mapping[str, Any], seed: int | None) -> None:
+def require_same_config(
+    run: Run, composed: Composed, settings: Mapping[str, Any], seed: int | None
+) -> None:
     """Refuse to go on with another config.
 
     Raises:
         Refused: it names the first key that differs.
     """
     ignore, seed_key = settings["digest"]["ignore"], settings["seed_key"]
-    now = digest.digest(composed.canonical, ignore=ignore, seed_key=seed_key)
-    then = digest.digest(run.canonical, ignore=ignore, seed_key=seed_key)
+    keys = digest.differing(run.canonical, composed.canonical, ignore=ignore, seed_key=seed_key)
     short = run.id[:4]
-    if now != then:
-        old = digest.counted(run.canonical, ignore=ignore, seed_key=seed_key)
-        new = digest.counted(composed.canonical, ignore=ignore, seed_key=seed_key)
-        keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-        first = f"{keys[0]} {old.get(keys[0], '-')} → {new.get(keys[0], '-')}" if keys else "its form"
+    for key, (old, new) in keys.items():
+        more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
         raise Refused(
-            f"{short} {run.name} cannot be resumed with another config: {first}",
+            f"{short} {run.name} cannot be resumed with another config:"
+            f" {key} {text.config_value(old)} → {text.config_value(new)}{more}",
             hint=f"start a new run from its weights: expdb.fork={short}@last",
         )
     if seed != run.seed:
@@ -105,34 +106,47 @@ def require_same_config(run: Run, composed: Composed, settings: Mapping[str, Any
         )
 
 
-def join_run(store: Store, run: Run, pin: Pin, work_tree: str, *, assume_dead: bool) -> Joined:
-    """Add an attempt to a run that stopped.
+def require_can_resume(run: Run) -> None:
+    """Refuse to add an attempt to a run that is alive or at its end.
 
     Raises:
-        Refused: the run is alive, or finished.
+        Refused: it says what can be done instead.
     """
-    layout = RunLayout(store.root / run.path)
     short = f"{run.id[:4]} {run.name}"
-    if run.state is RunState.RUNNING and not assume_dead:
+    if run.state is RunState.RUNNING:
         raise Refused(f"{short} is running", hint=f"look at it: expdb show {run.id[:4]}")
     if run.state is RunState.FINISHED:
         raise Refused(
             f"{short} is finished; there is nothing to resume",
-            hint=f"go on from its weights: expdb.fork={run.id[:4]}@last with a larger loop.max_steps",
+            hint=f"go on from its weights with a larger max_steps: expdb.fork={run.id[:4]}@last",
         )
+
+
+def join_run(
+    store: Store, run: Run, pin: Pin, work_tree: str, *, assume_dead: bool, world_size: int = 1
+) -> Joined:
+    """Add an attempt to a run that stopped.
+
+    Raises:
+        Refused: the run is alive or finished, or another process resumes it at this moment.
+    """
+    layout = RunLayout(store.root / run.path)
+    if not assume_dead:
+        require_can_resume(run)
     recover(store.root, layout, assume_dead=assume_dead or run.state is RunState.LOST)
+    number = _claim(store, run, layout)
     step, warnings = last_good(layout)
-    number = attempt_files.claim(layout)
     attempt = Attempt(
         number=number,
         pin=pin,
         started_at_ms=time.time_ns() // 1_000_000,
         resumed_from=step,
-        environment=describe(),
+        environment=describe(world_size),
         work_tree=work_tree,
     )
     attempt_files.write_pin(layout, attempt)
-    # From here on points after `step` of earlier attempts are superseded, so the series are counted again.
+    # From here on points after `step` of earlier attempts are superseded, so the series are counted
+    # again.
     book = recount(layout)
     status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
     write_status(layout, status)
@@ -142,8 +156,24 @@ def join_run(store: Store, run: Run, pin: Pin, work_tree: str, *, assume_dead: b
     return Joined(run, layout, attempt, book, status, warnings)
 
 
+def _claim(store: Store, run: Run, layout: RunLayout) -> int:
+    """Claim the next attempt; of several processes that do this at once the first one goes on."""
+    number = attempt_files.claim(layout)
+    known = run.attempt.number if run.attempt is not None else 0
+    for other in range(known + 1, number):
+        if attempt_files.life(layout, other, store_meta=store.layout.meta) == "alive":
+            shutil.rmtree(layout.attempt(number))
+            raise Refused(
+                f"{run.id[:4]} {run.name} is being resumed by another process",
+                hint=f"look at it: expdb show {run.id[:4]}",
+            )
+    return number
+
+
 def last_good(layout: RunLayout) -> tuple[int, tuple[str, ...]]:
-    """Return the newest step whose checkpoint is whole by its hashes (0 for none), and what was passed over."""
+    """Return the newest step whose checkpoint is whole by its hashes (0 for none), and what was
+    passed over.
+    """
     warnings: list[str] = []
     for item in sorted(read_manifests(layout), key=lambda one: one.step, reverse=True):
         if not item.complete:
@@ -158,7 +188,8 @@ def last_good(layout: RunLayout) -> tuple[int, tuple[str, ...]]:
 
 
 def fork_source(store: Store, at: RunAt) -> tuple[Path, int]:
-    """Return the folder and step that a fork starts from: the step named, else the last good checkpoint.
+    """Return the folder and step that a fork starts from: the step named, else the last good
+    checkpoint.
 
     Raises:
         NotFound: the run has no checkpoint.
@@ -169,5 +200,7 @@ def fork_source(store: Store, at: RunAt) -> tuple[Path, int]:
         return folder, at.step
     step, _ = last_good(RunLayout(folder))
     if not step:
-        raise NotFound(f"{at.run[:4]} has no checkpoint to start from", hint=f"expdb show {at.run[:4]}")
+        raise NotFound(
+            f"{at.run[:4]} has no checkpoint to start from", hint=f"expdb show {at.run[:4]}"
+        )
     return folder, step

@@ -1,20 +1,24 @@
 """The handle of one run in the training process.
 
-Invariant: a host scalar is on disk when `log()` returns; one that is no number is refused by name after the good ones of the
-call are kept; nothing here raises in the middle of training because of the store, and nothing is lost silently.
+Invariant: a host scalar is on disk when `log()` returns; one that is no number is refused by name
+after the good ones of the call are kept; nothing here raises in the middle of training because of
+the store, and nothing is lost silently.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from expdb.errors import BadInput, Corrupt
+from expdb import text
+from expdb.errors import BadInput, Corrupt, ExpdbError
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
@@ -25,9 +29,15 @@ from expdb.store.series import SeriesBook
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
 from expdb.track.console import Console
+from expdb.track.ending import (
+    end_at_exit,
+    failure_words,
+    interrupted_words,
+    leave_in_child,
+)
 from expdb.track.evals import write_eval
 from expdb.track.heartbeat import Heartbeat
-from expdb.track.scalars import BadValue, DeviceQueue, on_device, to_float
+from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
 
 if TYPE_CHECKING:
     from expdb.track.checkpoint import Checkpointer
@@ -84,21 +94,22 @@ class Run:
         )
         self._heartbeat.start()
         handle = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _leave(handle()))
-
-    # ------------------------------------------------------------------------------------- logging
+        os.register_at_fork(after_in_child=lambda: leave_in_child(handle()))
+        self._at_exit = lambda: end_at_exit(handle())
+        atexit.register(self._at_exit)
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Record values at a step (`run.step` without one): state after `step` updates.
 
-        Values are host or device scalars (see expdb.track.scalars). Host values are on disk when this returns; device
-        values are copied without a sync and are on disk a few steps later.
+        Values are host or device scalars (see expdb.track.scalars). Host values are on disk when
+        this returns; device values are copied without a sync and are on disk a few steps later.
 
         Raises:
-            BadInput: a name is empty or no text, or a value is no number; the good ones are recorded.
+            BadInput: a name is empty or no text, or a value is no number; the good ones are
+                recorded.
         """
         self._require_open()
-        at = self.step if step is None else int(step)
+        at = self.step if step is None else whole_step(step)
         keys, values = tuple(metrics), tuple(metrics.values())
         if FLOATS.issuperset(map(type, values)) and all(type(key) is str and key for key in keys):
             if keys:
@@ -110,27 +121,13 @@ class Run:
 
     def _log_mixed(self, metrics: Mapping[str, Any], step: int) -> None:
         now = time.time_ns() // 1_000_000
-        host: dict[str, float] = {}
-        device: dict[str, Any] = {}
-        refused: list[str] = []
-        for key, value in metrics.items():
-            if not isinstance(key, str) or not key:
-                refused.append(f"a metric name is {'empty' if key == '' else repr(key)[:60]}")
-            elif on_device(value) and value.numel() == 1:
-                device[str(key)] = value
-            else:
-                try:
-                    host[str(key)] = to_float(value)
-                except BadValue as error:
-                    refused.append(f"{key} at step {step} is {error}, not a number")
+        host, device, refused = sorted_out(metrics, step)
         if host:
             self._write(tuple(host), tuple(host.values()), step, now)
         if device:
             self._queue.put(device, step, now)
         if refused:
-            raise BadInput(
-                "; ".join(refused), hint="the other values of this call are recorded"
-            )
+            raise BadInput("; ".join(refused), hint="the other values of this call are recorded")
 
     def _write(self, keys: tuple[str, ...], values: tuple[float, ...], step: int, now: int) -> None:
         self._recorder.write(keys, values, step, now)
@@ -149,7 +146,8 @@ class Run:
         scorer: str = "",
         items: Any = None,
     ) -> None:
-        """Record one evaluation of the weights at a step; also writes `eval/<task>/<metric>` points.
+        """Record one evaluation of the weights at a step; also writes `eval/<task>/<metric>`
+        points.
 
         `items` is a digest of the items scored, as text: two evals are comparable when it is equal.
 
@@ -157,7 +155,7 @@ class Run:
             BadInput: the task is empty, or a value is no number.
         """
         self._require_open()
-        at = self.step if step is None else int(step)
+        at = self.step if step is None else whole_step(step)
         values = write_eval(
             self.layout, task, metrics, step=at, n=n, shots=shots, scorer=scorer, items=items
         )
@@ -166,7 +164,8 @@ class Run:
     def use_data(
         self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
     ) -> None:
-        """Name the data that this attempt reads (`train`, `val`): a path or a name, with its digest.
+        """Name the data that this attempt reads (`train`, `val`): a path or a name, with its
+        digest.
 
         Raises:
             BadInput: a path that does not exist, or neither digest nor file to take one of.
@@ -176,12 +175,9 @@ class Run:
         self._require_open()
         facts = describe_data(dataset, digest=digest, num_bytes=num_bytes)
         facts["name"] = self._redactor.text(str(facts["name"]))
-        self._pin = _with(self._pin, data={**self._pin.data, name: facts})
+        self._pin = replace(self._pin, data={**self._pin.data, name: facts})
         attempt_files.write_pin(self.layout, self._pin)
-        size = f", {facts['bytes']:,} bytes" if facts.get("bytes") is not None else ""
-        self.console.line(f"  data       {name}: {facts['name']}{size}")
-
-    # --------------------------------------------------------------------------------- checkpoints
+        self.console.data(name, facts["name"], facts.get("bytes"))
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -217,7 +213,8 @@ class Run:
         self.settle(wait=False)
 
     def settle(self, *, wait: bool) -> None:
-        """Say which checkpoints are in place since the last call; with `wait` none is in flight afterwards.
+        """Say which checkpoints are in place since the last call; with `wait` none is in flight
+        afterwards.
 
         Raises:
             Corrupt: one could not be written.
@@ -233,7 +230,8 @@ class Run:
             self._save_status()
 
     def restore(self, state: State) -> int:
-        """Load what this run starts from into `state` and return its step: a resume, a fork, or 0 for neither.
+        """Load what this run starts from into `state` and return its step: a resume, a fork, or 0
+        for neither.
 
         Raises:
             Corrupt, NotFound, BadInput: the checkpoint is damaged, gone, or of another model.
@@ -244,15 +242,13 @@ class Run:
             loaded = self.checkpointer.load(self.resumed_from, state)
         elif self._fork is not None:
             folder, step = self._fork
-            loaded = load_checkpoint(RunLayout(folder), step, state)
+            loaded = load_checkpoint(RunLayout(folder), step, state, fork=True)
         else:
             return 0
         for note in loaded.notes:
             self.console.warning(note)
         self.step = loaded.step
         return loaded.step
-
-    # --------------------------------------------------------------------------------------- ends
 
     def result(self) -> float:
         """Return the objective for a sweeper; NaN when the run has none."""
@@ -265,6 +261,7 @@ class Run:
         """Add a line of text to the run."""
         from expdb.track.marks import add_mark
 
+        self._require_open()
         add_mark(self.layout, "note", self._redactor.text(message))
 
     def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
@@ -282,39 +279,43 @@ class Run:
         """
         if self._open:
             self._end("finished", "")
-            taken = f"{_count(self._status.last_step)} steps"
+            steps = self._status.last_step or 0
+            taken = "1 step" if steps == 1 else f"{steps:,} steps"
             if self.num_tokens is not None:
                 taken += f", {self.num_tokens:,} tokens"
-            self._close_console("finished", f"{taken} in {self._duration()}")
+            seconds = text.duration(time.monotonic() - self._started_at)
+            self._say_end("finished", f"{taken} in {seconds}")
 
     def fail(self, why: str) -> None:
         """End the run as failed, with the reason."""
         if self._open:
             why = self._redactor.text(why)
             self._end("failed", why)
-            self._close_console("failed", f"at step {_count(self._status.last_step)}: {why}")
-            self.console.labelled("look", f"expdb show {self.id[:4]}")
+            rest = f"at step {self._status.last_step or 0}: {why}"
+            self._say_end("failed", rest, look=f"expdb show {self.id[:4]}")
 
     def preempt(self, why: str) -> None:
         """End the attempt as preempted: it saved and stopped, and can be resumed."""
         if self._open:
             self._end("preempted", why)
-            self._close_console("preempted", why)
-            self.console.labelled("resume", f"expdb resume {self.id[:4]}")
+            self._say_end("preempted", why, resume=f"expdb resume {self.id[:4]}")
 
     def _interrupt(self) -> None:
-        step = _count(self._last_step())
-        found = attempt_checkpoint(self.layout)
-        last = "no checkpoint" if found is None else f"last checkpoint {found}"
-        why = f"at step {step}, {last}; {int(step or 0) - (found or 0)} steps would be repeated"
+        try:
+            self.settle(wait=True)
+        except ExpdbError as error:
+            self.console.warning(error.message)
+        why = interrupted_words(self.layout, self._last_step() or 0)
         self._end("preempted", f"interrupted {why}")
-        self._close_console("interrupted", why)
-        self.console.labelled("resume", f"expdb resume {self.id[:4]}")
+        self._say_end("interrupted", why, resume=f"expdb resume {self.id[:4]}")
 
-    def _close_console(self, word: str, rest: str) -> None:
+    def _say_end(self, word: str, rest: str, **commands: str) -> None:
         self.console.close_bar()
         self.console.blank()
         self.console.line(f"{word}  {self.name} {self.id}  {rest}")
+        for label, command in commands.items():
+            self.console.labelled(label, command)
+        self.console.close()
 
     def _end(self, state: str, why: str) -> None:
         from expdb.track.used import used_now
@@ -344,6 +345,7 @@ class Run:
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
         self._open = False
+        atexit.unregister(self._at_exit)
         if failure is not None:
             raise failure
 
@@ -356,11 +358,6 @@ class Run:
         steps = [step for step, _ in self.latest.values()]
         steps += [item.last_step for item in self._recorder.book.series.values()]
         return max(steps, default=None)
-
-    def _duration(self) -> str:
-        from expdb import text
-
-        return text.duration(time.monotonic() - self._started_at)
 
     def _say_trouble(self, message: str) -> None:
         # The same trouble is said once until something else is said: not once a step.
@@ -393,31 +390,7 @@ class Run:
         elif isinstance(error, KeyboardInterrupt):
             self._interrupt()
         else:
-            first = str(error).split("\n")[0]
-            self.fail(f"{type(error).__name__}: {first}".rstrip(": "))
+            self.fail(failure_words(error))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an expdb run cannot be pickled: it belongs to the process that started it")
-
-
-def _leave(run: Run | None) -> None:
-    if run is not None:
-        run._forked = True
-        run._recorder.abandon()
-
-
-def _with(attempt: Attempt, **changes: Any) -> Attempt:
-    from dataclasses import replace
-
-    return replace(attempt, **changes)
-
-
-def _count(step: int | None) -> str:
-    return "0" if step is None else f"{step:,}"
-
-
-def attempt_checkpoint(layout: RunLayout) -> int | None:
-    """Return the newest complete checkpoint of a run."""
-    from expdb.store.checkpoints import read_manifests
-
-    return max((item.step for item in read_manifests(layout) if item.complete), default=None)

@@ -1,17 +1,21 @@
 """What `log()` takes as a value, and how values on a device reach the host without a sync.
 
-Taken: int and float (numpy's too), bool as 1/0, arrays and tensors of one element, on any device and of any dtype.
-Refused: None, text, Decimal, arrays of more than one element, ints beyond 2^53.
+Taken: int and float (numpy's too), bool as 1/0, arrays and tensors of one element, on any device
+and of any dtype. Refused: None, text, Decimal, arrays of more than one element, ints beyond 2^53.
 """
 
 from __future__ import annotations
 
 import numbers
+import operator
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from expdb.errors import BadInput
+
 EXACT = 2**53
+LARGEST_STEP = 2**63 - 1
 Write = Callable[[tuple[str, ...], tuple[float, ...], int, int], None]
 
 
@@ -39,10 +43,53 @@ def to_float(value: Any) -> float:
         raise BadValue(f"{type(value).__name__} of {count} elements")
     item = getattr(value, "item", None)
     if callable(item):
-        return to_float(item())
+        try:
+            host = item()
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:  # a tensor without data, for instance
+            raise BadValue(f"{type(value).__name__} without a value") from error
+        return to_float(host)
     if isinstance(value, numbers.Real):
         return float(value)
     raise BadValue(f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins."))
+
+
+def whole_step(step: Any) -> int:
+    """Return a step as a whole number that a point can hold.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        found = int(step) if isinstance(step, float) and step.is_integer() else operator.index(step)
+    except TypeError:
+        raise BadInput(f"a step is {step!r}, not a whole number"[:200]) from None
+    if not -LARGEST_STEP <= found <= LARGEST_STEP:
+        raise BadInput(f"the step {found} does not fit into 64 bits")
+    return found
+
+
+def sorted_out(
+    metrics: Mapping[Any, Any], step: int
+) -> tuple[dict[str, float], dict[str, Any], list[str]]:
+    """Return the host values, the device values, and what is refused in words, of one call."""
+    host: dict[str, float] = {}
+    device: dict[str, Any] = {}
+    refused: list[str] = []
+    for key, value in metrics.items():
+        if not isinstance(key, str) or not key:
+            refused.append(f"a metric name is {'empty' if key == '' else repr(key)[:60]}")
+        elif on_device(value) and value.numel() == 1:
+            device[str(key)] = value
+        else:
+            try:
+                host[str(key)] = to_float(value)
+            except BadValue as error:
+                refused.append(f"{key} at step {step} is {error}, not a number")
+    return host, device, refused
 
 
 def on_device(value: Any) -> bool:
@@ -52,7 +99,8 @@ def on_device(value: Any) -> bool:
 
 
 class DeviceQueue:
-    """Device scalars on their way to the host: copied at the call, written when the copy has arrived.
+    """Device scalars on their way to the host: copied at the call, written when the copy has
+    arrived.
 
     Order of writes is the order of calls. Nothing here waits but `drain(wait=True)`.
     """
@@ -62,14 +110,16 @@ class DeviceQueue:
         self._pending: deque[tuple[tuple[str, ...], Any, Any, int, int]] = deque()
 
     def put(self, values: Mapping[str, Any], step: int, time_ms: int) -> None:
-        """Start the copy of one call's device scalars, all of one device; detached, in stream order."""
+        """Start the copy of one call's device scalars, all of one device; detached, in stream
+        order.
+        """
         import torch
 
         flat = [value.detach().reshape(()).to(torch.float64) for value in values.values()]
         stacked = torch.stack(flat)
         host = torch.empty(len(flat), dtype=torch.float64, pin_memory=True)
         host.copy_(stacked, non_blocking=True)
-        event = torch.cuda.Event()
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(stacked.device))
         self._pending.append((tuple(values), host, event, step, time_ms))
 

@@ -114,7 +114,8 @@ def _checked(value: Any, default: Any, name: str) -> Any:
 
 
 def declared_objective(value: Any) -> Objective | None:
-    """Return the objective that a config's section `objective` declares; None when it is about something else.
+    """Return the objective that a config's section `objective` declares; None when it is about
+    something else.
 
     Raises:
         BadInput: it names a metric, and an unknown mode or reading.

@@ -109,7 +109,7 @@ class Engine:
         if self.world > 1:
             import torch.distributed as dist
 
-            expected = torch.as_tensor(expected, dtype=torch.float64, device=self.device)
+            expected = _on_device(expected, self.device)
             dist.all_reduce(expected, op=dist.ReduceOp.MAX)
             expected = expected.item() if self.device.type == "cpu" else expected
         if isinstance(expected, torch.Tensor):
@@ -126,12 +126,7 @@ class Engine:
         import torch.distributed as dist
 
         asked = [float(one) for one in self._requests()]
-        summed = torch.stack(
-            [
-                torch.as_tensor(one, dtype=torch.float64, device=self.device)
-                for one in (nll, num_tokens, *asked)
-            ]
-        )
+        summed = torch.stack([_on_device(one, self.device) for one in (nll, num_tokens, *asked)])
         dist.all_reduce(summed)
         self.agreed = summed[2:]
         if self.device.type == "cpu":
@@ -280,7 +275,6 @@ class Update:
 
     def _finish_gradients(self, tokens: Any) -> Any:
         """Unscale, divide by the true number of tokens, clip; return the norm before clipping."""
-        import torch
         from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
         engine = self._engine
@@ -291,10 +285,7 @@ class Update:
         # DistributedDataParallel has taken the mean over ranks; times world makes it the sum again.
         factor = engine.nominal(tokens) * engine.world / _at_least_one(tokens)
         grads = [param.grad for param in params]
-        for device in {grad.device for grad in grads}:
-            here = [grad for grad in grads if grad.device == device]
-            by = factor.to(device) if isinstance(factor, torch.Tensor) else factor
-            torch._foreach_mul_(here, by)
+        _multiply(grads, factor)
         norm = get_total_norm(grads)
         if engine.clip:
             clip_grads_with_norm_(params, engine.clip, norm)
@@ -307,6 +298,30 @@ class Update:
         else:
             more = tokens.detach().double()
             loop.device_tokens = more if loop.device_tokens is None else loop.device_tokens + more
+
+
+def _multiply(grads: list[Any], factor: Any) -> None:
+    """Multiply gradients in place; the factor keeps float32 precision where they have less."""
+    import torch
+
+    for device, dtype in {(grad.device, grad.dtype) for grad in grads}:
+        here = [grad for grad in grads if (grad.device, grad.dtype) == (device, dtype)]
+        if not isinstance(factor, torch.Tensor):
+            torch._foreach_mul_(here, factor)
+        elif dtype in (torch.float32, torch.float64):
+            torch._foreach_mul_(here, factor.to(device, dtype))
+        else:
+            for grad in here:
+                grad.mul_(factor.to(device, torch.float32))
+
+
+def _on_device(value: float | Tensor, device: Any) -> Tensor:
+    """Return a float64 scalar on the device; a host value is filled in there, not copied."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(device, torch.float64)
+    return torch.full((), float(value), dtype=torch.float64, device=device)
 
 
 def _at_least_one(tokens: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which files of the repository this process has imported: what makes a run stale when it changes."""
+"""Which files of the repository this process has imported: a run is stale when they change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def imported_files() -> list[Path]:
 def used_now(attempt: Attempt) -> Attempt:
     """Return the attempt with the files that were imported since it started."""
     worktree = find_worktree(entry_script().parent)
-    if attempt.pin.tree is None or not isinstance(worktree, WorkTree):
+    if attempt.pin.commit is None or not isinstance(worktree, WorkTree):
         return attempt
     try:
         found = used_files(worktree, imported_files())

@@ -193,7 +193,13 @@ class World:
         seqs = np.arange(1, len(steps) + 1, dtype=np.int64)
         columns = {"val/loss": Column(steps, steps * 100, numbers, seqs)}
         seal(
-            layout, attempt=1, rank=0, columns=columns, first_seq=1, last_seq=len(steps), journals=()
+            layout,
+            attempt=1,
+            rank=0,
+            columns=columns,
+            first_seq=1,
+            last_seq=len(steps),
+            journals=(),
         )
         book = SeriesBook()
         book.update("val/loss", steps, numbers)
@@ -222,9 +228,7 @@ def make_world(tmp_path: Path) -> Callable[..., World]:
     def make(name: str = "repo") -> World:
         top = tmp_path / name
         top.mkdir()
-        subprocess.run(
-            ["git", "init", "--quiet", "--initial-branch=main"], cwd=top, check=True
-        )
+        subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=top, check=True)
         world = World(top)
         world.write(
             {

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 from expdb.actions.rollback import execute, prepare
 from expdb.actions.undo import undo
@@ -16,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def edit(world: World) -> None:
-    """Everything that a work tree can be: committed, modified, staged, untracked, deleted, modes, links."""
+    """Leave edits of every kind: committed, staged, untracked, deleted, of modes and links."""
     world.write({"conf/exp/b.yaml": "b: 2\n", "new/committed.py": "c = 1\n"})
     world.commit("second")
     world.write({"train.py": "lr = 2\n"})

@@ -1,4 +1,4 @@
-"""Whatever was edited, staged, deleted or linked before a rollback is there again after its undo."""
+"""Whatever was edited, staged, deleted, linked before a rollback is there again after its undo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from expdb.actions.change import Goal, carry_out
 from expdb.actions.ops import History
 from expdb.actions.record import decode
 from expdb.errors import Refused
+from expdb.git.restore import verify
 from expdb.git.snapshot import take_pin
 from expdb.model import RunAt
 from expdb.store.head import read_head
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
 PATHS = st.sampled_from(["a.py", "b.py", "d/x.py", "d/y/z.py", "d", "ü \n'\"", "x.bin"])
 TEXTS = st.sampled_from(["", "1\n", "2\n", "no end", "crlf\r\n", "\0\xff"])
+RULES = st.sampled_from(["/runs/\n", "/runs/\n*.bin\n", "/runs/\nd/\n", "/runs/\n*.py\n!a.py\n"])
 EDITS = st.one_of(
     st.tuples(st.just("write"), PATHS, TEXTS),
     st.tuples(st.just("delete"), PATHS),
     st.tuples(st.just("chmod"), PATHS),
     st.tuples(st.just("link"), PATHS, TEXTS),
     st.tuples(st.just("stage"), PATHS),
+    st.tuples(st.just("write"), st.just(".gitignore"), RULES),
     st.tuples(st.just("commit")),
 )
 MOVES = st.one_of(
@@ -60,12 +63,14 @@ class Play:
         goal = Goal(kind="rollback", what="x", tree=pin.tree, commit=pin.pinned, at=run)
         self.goals.append(goal)
 
-    def state(self) -> tuple[Any, ...]:
-        disk = {k: v for k, v in self.world.disk().items() if not k.endswith(".bin")}
-        return disk, self.world.staged(), read_head(self.world.git_dir)
-
-    def ignored(self) -> dict[str, Any]:
-        return {k: v for k, v in self.world.disk().items() if k.endswith(".bin")}
+    def look(self) -> tuple[dict[str, Any], dict[str, Any], str, Any]:
+        """Return what git sees of the disk, what it ignores, the index and HEAD."""
+        words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+        ignored = set(self.world.git(*words).split("\0"))
+        disk = self.world.disk()
+        seen = {path: what for path, what in disk.items() if path not in ignored}
+        rest = {path: what for path, what in disk.items() if path in ignored}
+        return seen, rest, self.world.staged(), read_head(self.world.git_dir)
 
     def apply(self, move: tuple[Any, ...]) -> None:
         kind = move[0]
@@ -101,14 +106,18 @@ class Play:
                 full.symlink_to("to " + text.strip().replace("\0", "0"))
 
     def roll_back(self, goal: Goal) -> None:
-        before, ignored = self.state(), self.ignored()
+        before = self.look()
         done = self.carry_out(goal)
         if done is None:
-            assert (self.state(), self.ignored()) == (before, ignored)
+            assert self.look() == before
             return
         self.states[done] = before
-        assert self.tree() == goal.tree
-        assert self.ignored() == ignored
+        names = set(self.world.git("ls-tree", "-r", "-z", "--name-only", goal.tree).split("\0"))
+        assert verify(self.world.worktree, goal.tree) == []
+        now = self.world.disk()
+        assert {path: now.get(path) for path in before[1] if path not in names} == {
+            path: what for path, what in before[1].items() if path not in names
+        }
 
     def undo(self) -> None:
         op = History(read_ops(self.world.store.layout)).newest_to_undo(str(self.world.git_dir))
@@ -118,13 +127,16 @@ class Play:
         goal = Goal(
             kind="undo", what="u", tree=state.tree, commit=state.commit, state=state, undoes=op.id
         )
-        before, ignored = self.state(), self.ignored()
+        before = self.look()
         done = self.carry_out(goal)
         if done is None:
-            assert (self.state(), self.ignored()) == (before, ignored)
+            assert self.look() == before
             return
-        assert self.state() == self.states[op.id]
-        assert self.ignored() == ignored
+        seen, rest, staged, head = self.look()
+        was = self.states[op.id]
+        assert (seen, staged, head) == (was[0], was[2], was[3])
+        gone = set(was[1]) - set(rest)
+        assert not gone & {*before[0], *before[1]}, "an ignored file went away"
 
     def carry_out(self, goal: Goal) -> str | None:
         world = self.world
@@ -132,12 +144,8 @@ class Play:
             done = carry_out(world.store, world.worktree, goal, since_ns=time.time_ns())
         except Refused as error:
             note(f"refused: {error.message} {error.details}")
-            assert error.message.endswith("nothing written")
             return None
         return done.op.id
-
-    def tree(self) -> str | None:
-        return take_pin(self.world.worktree, store_root=self.world.store.root).tree
 
 
 @pytest.mark.slow

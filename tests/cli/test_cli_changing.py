@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 
 def test_rollback_dry_run_is_data_and_writes_nothing(lab, here):
@@ -49,6 +51,46 @@ def test_rollback_undo_and_undo_again(own_lab, mine):
     again = mine("undo", ops[0]["id"], "-q")
     assert again.code == 0, again.err
     assert len(again.out.strip()) == 10
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
+
+
+DIES = """
+import os, sys
+from expdb.actions import change
+from expdb.cli.main import main
+
+change.restore = lambda *args, **named: os._exit(9)
+main(["rollback", "-y"])
+"""
+
+
+def test_a_rollback_that_was_killed_is_said_finished_or_taken_back(own_lab, mine):
+    command = [sys.executable, "-c", DIES]
+    killed = subprocess.run(command, cwd=own_lab.top, env=own_lab.env, check=False)
+    assert killed.returncode == 9
+    listed = mine("ls")
+    assert listed.code == 0
+    assert listed.err.startswith("warning: rollback to ")
+    assert "hint: finish it: expdb rollback --continue" in listed.err
+    assert len(listed.out.splitlines()) == 9
+    assert "\nunfinished " in mine("status").out
+    refused = mine("rollback", "-y")
+    assert refused.code == 4
+    assert "nothing written" in refused.err
+    back = mine("rollback", "--abort")
+    assert back.code == 0, back.err
+    assert back.out.startswith("took back rollback to ")
+    assert mine("ls").err == ""
+    assert mine("rollback", "--abort").code == 3
+    assert own_lab.git("status", "--porcelain") == " M knobs.py\n"
+
+
+def test_a_rollback_that_was_killed_is_continued(own_lab, mine):
+    command = [sys.executable, "-c", DIES]
+    subprocess.run(command, cwd=own_lab.top, env=own_lab.env, check=False)
+    done = mine("rollback", "--continue", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["how"] == "continued"
     assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
 
 

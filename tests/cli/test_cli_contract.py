@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -171,7 +172,9 @@ def test_a_reader_that_leaves_early_is_no_error(lab):
     assert done.returncode == 0
 
 
-def on_a_terminal(lab, *args: str, answer: str = "", **env: str) -> tuple[int, str]:
+def on_a_terminal(
+    lab, *args: str, answer: str = "", interrupt: bool = False, **env: str
+) -> tuple[int, str]:
     """Run `expdb` on a pseudo terminal and return (code, everything on the screen)."""
     main_fd, other_fd = pty.openpty()
     process = subprocess.Popen(
@@ -182,6 +185,8 @@ def on_a_terminal(lab, *args: str, answer: str = "", **env: str) -> tuple[int, s
         stdout=other_fd,
         stderr=other_fd,
         close_fds=True,
+        # A test run in the background of a shell hands an ignored SIGINT down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     os.close(other_fd)
     screen = b""
@@ -200,6 +205,9 @@ def on_a_terminal(lab, *args: str, answer: str = "", **env: str) -> tuple[int, s
         if answer and b"[y/N]" in screen:
             os.write(main_fd, answer.encode())
             answer = ""
+        if interrupt and b"[y/N]" in screen:
+            process.send_signal(signal.SIGINT)
+            interrupt = False
     os.close(main_fd)
     return process.wait(), screen.decode().replace("\r\n", "\n")
 
@@ -235,6 +243,34 @@ def test_a_question_is_answered_with_yes(own_lab):
     assert "the 1 edit is saved first; expdb undo brings it back" in screen
     assert "rolled back to" in screen
     assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 1\n"
+
+
+def test_ctrl_c_at_the_question_ends_with_130_and_writes_nothing(own_lab):
+    code, screen = on_a_terminal(own_lab, "rollback", interrupt=True, NO_COLOR="1")
+    assert code == 130
+    assert "Traceback" not in screen
+    assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 2\n"
+
+
+def test_a_fault_of_expdb_is_one_line_and_its_own_code(here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "expdb.query.runs", None)
+    done = here("ls")
+    assert done.code == 70
+    assert done.err.startswith("error: a fault in expdb: ModuleNotFoundError")
+    assert "Traceback" not in done.err
+
+
+def test_closed_streams_are_no_error(lab):
+    command = f"{sys.executable} -m expdb.cli.main ls >&-"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=lab.top,
+        env=lab.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_exit_code_says_when():

@@ -18,7 +18,12 @@ def pin_of(repo, **options):
 
 
 def new_paths(repo, pin):
-    return set(repo.tree(pin.pinned)) - set(repo.tree("HEAD"))
+    return paths(repo, pin.pinned) - paths(repo, "HEAD")
+
+
+def paths(repo, commit):
+    names = repo.git("ls-tree", "-r", "-z", "--name-only", commit).split(b"\0")[:-1]
+    return {os.fsdecode(name) for name in names}
 
 
 def test_store_and_output_folders_are_left_out_in_silence(repo):

@@ -299,10 +299,31 @@ def test_line_endings_that_git_calls_clean_are_clean(empty_repo):
     assert (pin.dirty, pin.snapshot) == (False, None)
 
 
+def test_line_endings_that_cannot_come_back_do_not_stop_a_pin(empty_repo):
+    empty_repo.git("config", "core.autocrlf", "input")
+    empty_repo.git("config", "core.safecrlf", "true")
+    empty_repo.write("mixed.txt", b"a\r\nb\n")
+    pin = pin_of(empty_repo)
+    assert empty_repo.tree(pin.snapshot)["mixed.txt"][1] == b"a\nb\n"
+
+
 def test_executable_bit_is_no_edit_where_git_does_not_record_it(repo):
     repo.git("config", "core.filemode", "false")
     (repo.top / "model.py").chmod(0o755)
     assert not pin_of(repo).dirty
+
+
+def test_edit_in_the_very_instant_of_the_index_is_seen(repo):
+    repo.git("config", "core.trustctime", "false")
+    repo.git("config", "core.checkStat", "minimal")
+    file, index = repo.top / "train.py", repo.top / ".git/index"
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    repo.git("update-index", "--refresh")
+    file.write_text("lr = 7\n")  # of equal size, and with equal times
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    os.utime(index, (1_000_000_000, 1_000_000_000))
+    assert b"train.py" in repo.git("--no-optional-locks", "status", "--porcelain")
+    assert repo.tree(pin_of(repo).pinned)["train.py"][1] == b"lr = 7\n"
 
 
 def test_split_index_is_read_and_left(repo):

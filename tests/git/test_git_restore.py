@@ -14,7 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expdb.errors import NotFound, Refused
-from expdb.git.restore import blockers, path_state, plan, put_index_back, restore, verify
+from expdb.git.restore import (
+    blockers,
+    path_state,
+    path_states,
+    plan,
+    put_index_back,
+    restore,
+    verify,
+)
 from expdb.git.snapshot import forget_saved, load_saved, save_worktree
 from expdb.git.worktree import find_worktree
 
@@ -298,6 +306,7 @@ def test_restore_makes_its_own_plan_where_none_is_given(repo):
     saved = save(worktree, "op1")
     assert restore(worktree, base_index=saved.base_index, tree=target) == 3
     assert verify(worktree, target) == []
+    assert not (repo.top / "extra").exists()
     assert restore(worktree, base_index=saved.base_index, tree=target) == 0
 
 
@@ -406,6 +415,36 @@ def test_killed_in_the_middle_the_same_call_finishes(repo, tmp_path, moment):
     assert (repo.disk(), repo.status()) == (disk, status)
 
 
+def test_killed_between_attributes_and_files(empty_repo):
+    repo = empty_repo
+    repo.write(".gitattributes", "")
+    repo.write("sub/b.txt", b"old\n")
+    repo.write("a.txt", b"old\n")
+    repo.commit("first")
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    repo.write("sub/b.txt", b"new\r\n")
+    repo.write("a.txt", b"new\r\n")
+    repo.commit("second")
+    worktree = find_worktree(repo.top)
+    target = repo.text("rev-parse", "HEAD~1^{tree}")
+    saved = save(worktree, "op1")
+    rows = plan(worktree, saved.tree, target)
+    repo.write(".gitattributes", "")  # the first file that a killed restore writes
+    assert {path_state(worktree, row) for row in rows} == {"after", "other"}
+    assert path_states(worktree, rows) == {
+        ".gitattributes": "after",
+        "a.txt": "before",
+        "sub/b.txt": "before",
+    }
+    repo.write("a.txt", b"mine\r\n")
+    assert path_states(worktree, rows)["a.txt"] == "other"
+    repo.write("a.txt", b"new\r\n")
+    restore(worktree, base_index=saved.base_index, tree=target, rows=rows)
+    assert verify(worktree, target, rows) == []
+    assert (repo.top / "sub/b.txt").read_bytes() == b"old\n"
+    assert [p.name for p in worktree.private_dir.glob(".tmp*")] == []
+
+
 PATHS = [
     "train.py",
     "model.py",
@@ -455,7 +494,7 @@ def edit(repo, kind, path, text):
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(edits=EDITS, target=st.sampled_from(["HEAD", "HEAD~1"]))
 def test_any_edits_come_back_or_nothing_is_written(repo, tmp_path, edits, target):

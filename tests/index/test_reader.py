@@ -1,10 +1,9 @@
-"""The index says what the run folders say, whatever state its own files are in."""
+"""The index says what the run folders say."""
 
 from __future__ import annotations
 
 import math
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -14,39 +13,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.query.made import make_run, make_store, write_run
 
 from expdb.index import build as builder
 from expdb.index.generations import Generations
-from expdb.index.reader import Reader, open_reader
+from expdb.index.reader import open_reader
 from expdb.index.rows import COLUMNS
-from expdb.model import Run, RunState
+from expdb.model import RunState
 from expdb.store.layout import RunLayout
 from expdb.store.store import Store
-
-IDS = ["k3f9x2m7qd", "m8c2v5tq1n", "p2x7d9wk4h", "t1h6y3cz8r", "h4q8z1rn6c", "d6v3m9s2xk"]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return make_store(tmp_path / "runs")
-
-
-def finished(run: str, value: float = 1.848, **more: object) -> Run:
-    return make_run(run, value=value, minutes=IDS.index(run), **more)
-
-
-def values(reader: Reader) -> dict[str, float]:
-    return dict(reader.rows("SELECT id, value FROM runs"))
-
-
-def shown(store: Store) -> dict[str, float]:
-    with open_reader(store) as reader:
-        return values(reader)
-
-
-def generations(store: Store) -> list[Path]:
-    return sorted(store.layout.index.glob("gen-*.duckdb"))
+from tests.index.indexed import IDS, finished, generations, shown, values
+from tests.query.made import make_store, write_run
 
 
 def test_a_run_is_shown_and_the_next_reader_builds_nothing(store: Store) -> None:
@@ -79,12 +55,16 @@ def test_a_live_run_is_laid_over_and_causes_no_generation(store: Store) -> None:
     live = replace(finished(IDS[1], 2.5), state=RunState.RUNNING, ended_at_ms=None)
     write_run(store, live)
     with open_reader(store) as reader:
-        assert reader.rows("SELECT state, value FROM runs WHERE id = ?", [IDS[1]]) == [("running", 2.5)]
+        assert reader.rows("SELECT state, value FROM runs WHERE id = ?", [IDS[1]]) == [
+            ("running", 2.5)
+        ]
         assert reader.rows("SELECT count(*) FROM series WHERE run = ?", [IDS[1]]) == [(1,)]
     assert generations(store) == before
     write_run(store, finished(IDS[1], 1.9))
     with open_reader(store) as reader:
-        assert reader.rows("SELECT state, value FROM runs WHERE id = ?", [IDS[1]]) == [("finished", 1.9)]
+        assert reader.rows("SELECT state, value FROM runs WHERE id = ?", [IDS[1]]) == [
+            ("finished", 1.9)
+        ]
     assert len(generations(store)) == len(before) + 1
 
 
@@ -110,7 +90,9 @@ def test_build_and_overlay_give_the_same_tables(store: Store) -> None:
     for run in IDS:
         write_run(store, finished(run, points={"train/loss": {0: 3.0, 300: math.nan}}))
     with open_reader(store, build=False) as reader:
-        overlaid = {name: sorted(map(repr, reader.rows(f"SELECT * FROM {name}"))) for name in COLUMNS}
+        overlaid = {
+            name: sorted(map(repr, reader.rows(f"SELECT * FROM {name}"))) for name in COLUMNS
+        }
     assert not store.layout.index.exists()
     with open_reader(store) as reader:
         built = {name: sorted(map(repr, reader.rows(f"SELECT * FROM {name}"))) for name in COLUMNS}
@@ -130,97 +112,6 @@ def test_changes_without_building_are_laid_over_a_generation(store: Store) -> No
         assert values(reader) == {IDS[0]: 1.7, IDS[2]: 1.848, IDS[3]: 1.6}
         assert reader.rows("SELECT count(*) FROM series") == [(3,)]
     assert generations(store) == before
-
-
-def damage_none(path: Path, current: Path) -> None:
-    current.unlink()
-
-
-def damage_dangling(path: Path, current: Path) -> None:
-    path.unlink()
-
-
-def damage_current(path: Path, current: Path) -> None:
-    current.write_text('{"name": "../../../etc/passwd", "bytes": 1}')
-
-
-def damage_empty_current(path: Path, current: Path) -> None:
-    current.write_bytes(b"")
-
-
-def damage_no_database(path: Path, current: Path) -> None:
-    path.write_bytes(b"x" * path.stat().st_size)
-
-
-def damage_cut(path: Path, current: Path) -> None:
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size // 2)
-
-
-def damage_zeroed(path: Path, current: Path) -> None:
-    with path.open("r+b") as file:
-        file.seek(3 * 4096)
-        file.write(b"\0" * (path.stat().st_size - 3 * 4096))
-
-
-def damage_schema(path: Path, current: Path) -> None:
-    with duckdb.connect(str(path)) as con:
-        con.execute("UPDATE gen.meta SET value = '0' WHERE key = 'schema'")
-    fix_size(path, current)
-
-
-def damage_foreign(path: Path, current: Path) -> None:
-    with duckdb.connect(str(path)) as con:
-        con.execute("UPDATE gen.meta SET value = 'another' WHERE key = 'store'")
-        con.execute("UPDATE gen.runs SET value = 0")
-    fix_size(path, current)
-
-
-def damage_other_database(path: Path, current: Path) -> None:
-    path.unlink()
-    with duckdb.connect(str(path)) as con:
-        con.execute("CREATE TABLE runs (id VARCHAR)")
-    fix_size(path, current)
-
-
-def fix_size(path: Path, current: Path) -> None:
-    current.write_text(f'{{"name": "{path.name}", "bytes": {path.stat().st_size}}}')
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        damage_none, damage_dangling, damage_current, damage_empty_current, damage_no_database, damage_cut,
-        damage_zeroed, damage_schema, damage_foreign, damage_other_database,
-    ],
-)  # fmt: skip
-def test_a_damaged_index_is_built_again_without_a_word(store: Store, damage: object) -> None:
-    for run in IDS[:3]:
-        write_run(store, finished(run))
-    shown(store)
-    damage(generations(store)[0], store.layout.index / "CURRENT")  # type: ignore[operator]
-    for _ in range(2):
-        with open_reader(store) as reader:
-            assert values(reader) == dict.fromkeys(IDS[:3], 1.848)
-            assert reader.warnings == ()
-
-
-def test_flipped_bits_never_show(store: Store) -> None:
-    """Bits anywhere in the file: the answer is right, from the file or from a new one."""
-    for at, run in enumerate(IDS):
-        write_run(store, finished(run, 1.0 + at))
-    right = {run: 1.0 + at for at, run in enumerate(IDS)}
-    chosen = random.Random(7)
-    for _ in range(5):
-        assert shown(store) == right
-        path = generations(store)[-1]
-        body = bytearray(path.read_bytes())
-        for _ in range(40):
-            body[chosen.randrange(len(body))] ^= 1 << chosen.randrange(8)
-        path.write_bytes(bytes(body))
-        with open_reader(store) as reader:
-            assert values(reader) == right
-            assert len(reader.rows("SELECT * FROM params")) == 2 * len(IDS)
 
 
 def test_a_run_that_cannot_be_read_is_named_and_the_others_are_listed(store: Store) -> None:
@@ -320,7 +211,9 @@ def test_an_older_duckdb_can_open_a_generation(store: Store) -> None:
     write_run(store, finished(IDS[0]))
     shown(store)
     with duckdb.connect(str(generations(store)[0]), read_only=True) as con:
-        tags = con.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()[0][0]
+        tags = con.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()[0][
+            0
+        ]
     assert tags["storage_version"] == "v1.0.0+"
 
 
@@ -369,79 +262,3 @@ def test_many_processes_read_and_build_while_runs_appear(store: Store) -> None:
         out, err = process.communicate(timeout=120)
         assert (process.returncode, out.strip()) == (0, str(len(IDS))), err
     assert not list(store.layout.index.glob(".tmp-*"))
-
-
-LIST_AS_STRANGER = """
-import os, sys
-from pathlib import Path
-import pyarrow
-from expdb.index.reader import open_reader
-from expdb.store.store import open_store
-
-if os.getuid() == 0:  # root may write anywhere; imports come first, for its Python may be its own
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-with open_reader(open_store(Path(sys.argv[1]))) as reader:
-    print(reader.rows("SELECT count(*) FROM runs")[0][0], *reader.warnings, sep="\\n")
-"""
-
-
-def list_as_stranger(store: Store, cache: Path) -> list[str]:
-    """List the runs in a process that may read the store and not write it."""
-    env = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", LIST_AS_STRANGER, str(store.root)],
-        env=env, cwd=Path(__file__).parents[2], capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-@pytest.fixture
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that another user can reach, if tests run as root."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            path.chmod(0o755)
-    shutil.rmtree(folder)
-
-
-def test_a_store_that_cannot_be_written_is_indexed_in_the_cache_folder(shared: Path) -> None:
-    store = make_store(shared / "runs")
-    write_run(store, finished(IDS[0]))
-    cache = shared / "cache"
-    cache.mkdir(mode=0o777)
-    cache.chmod(0o777)
-    if os.getuid() != 0:
-        store.root.chmod(0o555)
-        store.layout.meta.chmod(0o555)
-    said = list_as_stranger(store, cache)
-    assert said[0] == "1"
-    assert "cannot be written; its index is kept in your cache folder" in said[1]
-    assert list((cache / "expdb" / store.id / "index").glob("gen-*.duckdb"))
-    assert not store.layout.index.exists()
-    nowhere = shared / "nowhere"
-    nowhere.mkdir(mode=0o555)
-    said = list_as_stranger(store, nowhere)
-    assert said[0] == "1"
-    assert "the index cannot be written: no permission" in said
-
-
-def test_the_index_of_a_store_is_used_by_who_cannot_write_it(shared: Path) -> None:
-    store = make_store(shared / "runs")
-    write_run(store, finished(IDS[0]))
-    shown(store)
-    if os.getuid() != 0:
-        store.root.chmod(0o555)
-        store.layout.meta.chmod(0o555)
-    cache = shared / "cache"
-    cache.mkdir()
-    cache.chmod(0o777)
-    assert list_as_stranger(store, cache) == ["1"]
-    assert not list(cache.iterdir())

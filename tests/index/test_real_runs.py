@@ -21,7 +21,8 @@ import os, signal, sys
 import expdb
 
 kill, lr = sys.argv[2] == "kill", float(sys.argv[3])
-run = expdb.start({"optim": {"lr": lr}, "seed": 0}, name="exp01", store=sys.argv[1], objective="val/loss")
+config = {"optim": {"lr": lr}, "seed": 0}
+run = expdb.start(config, name="exp01", store=sys.argv[1], objective="val/loss")
 for step in range(1, 101):
     run.log({"train/loss": 3.0 / step}, step=step)
     if step % 50 == 0:
@@ -58,7 +59,7 @@ def test_finished_and_killed_runs_are_listed_with_all_their_points(trained: Stor
         counts = reader.rows("SELECT key, sum(count) FROM series GROUP BY key ORDER BY key")
         assert reader.warnings == ()
     assert [(str(row.state), row.value, row.last_step) for row in rows] == [
-        ("crashed", 0.021, 100),
+        ("crashed", 0.011, 100),
         ("finished", 0.03, 100),
         ("finished", 0.02, 100),
     ]
@@ -75,7 +76,10 @@ def test_a_killed_run_is_sealed_by_the_build_and_never_wins(trained: Store) -> N
 
 
 def test_config_keys_can_be_asked_for(trained: Store) -> None:
-    sql = "SELECT r.state FROM runs r JOIN params p ON p.run = r.id WHERE p.key = 'optim.lr' AND p.number < 0.005"
+    sql = """
+        SELECT r.state FROM runs r JOIN params p ON p.run = r.id
+        WHERE p.key = 'optim.lr' AND p.number < 0.005
+    """
     with open_reader(trained) as reader:
         assert reader.rows(sql) == [("crashed",)]
 

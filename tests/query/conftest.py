@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.query.made import make_run, make_store, write_run
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Eval, Event, Run, RunAt, RunState
 from expdb.store.files import write_json
 from expdb.store.store import Store
+from tests.query.made import make_run, make_store, write_run
 
 BASELINE_CURVE = {0: 5.587, 50: 2.670, 100: 2.470, 150: 2.284, 200: 2.120, 250: 1.913, 300: 1.848}
 NOISE = {"seed_key": "seed", "noise": {"val/loss": 0.008}}
@@ -56,11 +56,20 @@ def cast_run(run: str, **more: object) -> Run:
     if acc is not None:
         last = max(curve)
         points["eval/cloze/acc"] = {last: acc}
-        evals = (Eval(id="e1", task="cloze", step=last, metrics={"acc": acc}, n=400, items_digest="sha256:i"),)
+        evals = (
+            Eval(
+                id="e1",
+                task="cloze",
+                step=last,
+                metrics={"acc": acc},
+                n=400,
+                items_digest="sha256:i",
+            ),
+        )
     warn = Event(step=112, severity="warn", rule="grad_spike", message="z 7.1 > 6")
     values: dict[str, object] = dict(
-        experiment=experiment, variant=variant, seed=seed, state=RunState(state), config=config, points=points,
-        minutes=int((100 - hours) * HOUR), settings=NOISE, data=DATA, evals=evals,
+        experiment=experiment, variant=variant, seed=seed, state=RunState(state), config=config,
+        points=points, minutes=int((100 - hours) * HOUR), settings=NOISE, data=DATA, evals=evals,
         events=(warn,) if run == "t1h6y3cz8r" else (), tree=TREES.get(run, "9d41c7e" + "0" * 33),
     )  # fmt: skip
     return make_run(run, **{**values, **more})  # type: ignore[arg-type]
@@ -77,9 +86,19 @@ def write_cast(store: Store, *, but: tuple[str, ...] = ()) -> None:
         write_run(store, cast_run(run), points=points)
 
 
-def set_ref(store: Store, name: str, run: str, *, kind: str = "ref", step: int | None = None) -> None:
+def set_ref(
+    store: Store, name: str, run: str, *, kind: str = "ref", step: int | None = None
+) -> None:
     """Write the file of a ref."""
-    body = {"format": 1, "needs": "0.1.0", "name": name, "kind": kind, "run": run, "step": step, "op": "b0v4k8s2m1"}
+    body = {
+        "format": 1,
+        "needs": "0.1.0",
+        "name": name,
+        "kind": kind,
+        "run": run,
+        "step": step,
+        "op": "b0v4k8s2m1",
+    }
     write_json(store.layout.ref(name), body)
 
 

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from expdb import digest
-from expdb.model import Attempt, Checkpoint, Eval, Event, Objective, Pin, Run, RunAt, RunState, Series
+from expdb.model import (
+    Attempt,
+    Checkpoint,
+    Eval,
+    Event,
+    Objective,
+    Pin,
+    Run,
+    RunAt,
+    RunState,
+    Series,
+)
 from expdb.store.files import encode_json, write_json
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.series import _as_json
@@ -59,7 +70,9 @@ def make_run(
     if value is not None:
         points.setdefault("val/loss", {0: 5.5, 150: value + 0.4, 300: value})
     found = {key: series(key, values) for key, values in points.items()}
-    canonical = digest.canonical(config if config is not None else {"seed": seed, "optim": {"lr": 0.003}})
+    canonical = digest.canonical(
+        config if config is not None else {"seed": seed, "optim": {"lr": 0.003}}
+    )
     created = 1_795_000_000_000 + minutes * MINUTE_MS
     last = max((item.last_step for item in found.values()), default=None)
     ended = None if state in (RunState.RUNNING, RunState.LOST) else created + 35_000
@@ -67,7 +80,8 @@ def make_run(
         number=1,
         pin=Pin(commit=commit, tree=tree, branch="main"),
         started_at_ms=created,
-        environment=environment or {"python": "3.11.7", "torch": "2.13.0+cpu", "torch.num_threads": "1"},
+        environment=environment
+        or {"python": "3.11.7", "torch": "2.13.0+cpu", "torch.num_threads": "1"},
         data={name: {"digest": text, "name": name} for name, text in (data or {}).items()},
         work_tree="",
     )
@@ -92,7 +106,9 @@ def make_run(
         command=("python", "train.py", f"+exp={experiment}"),
         attempts=(attempt,),
         series=found,
-        checkpoints=tuple(Checkpoint(step=step, bytes=4_600_000, complete=True) for step in checkpoints),
+        checkpoints=tuple(
+            Checkpoint(step=step, bytes=4_600_000, complete=True) for step in checkpoints
+        ),
         evals=evals,
         events=events,
     )
@@ -100,8 +116,10 @@ def make_run(
     return Run(**values)
 
 
-def write_run(store: Store, run: Run, *, old: bool = True, points: dict[str, dict[int, float]] | None = None) -> Path:
-    """Write the folder of a run; with `old` its status.json is an hour old, so that it counts as settled."""
+def write_run(
+    store: Store, run: Run, *, old: bool = True, points: dict[str, dict[int, float]] | None = None
+) -> Path:
+    """Write the folder of a run; with `old` it counts as settled."""
     path = StoreLayout(store.root).run_dir(run.experiment, run.id)
     path.mkdir(parents=True, exist_ok=True)
     layout = RunLayout(path)
@@ -109,10 +127,11 @@ def write_run(store: Store, run: Run, *, old: bool = True, points: dict[str, dic
     write_json(
         layout.run_json,
         {
-            "format": 1, "needs": "0.1.0", "id": run.id, "experiment": run.experiment, "variant": run.variant,
-            "seed": run.seed, "created_at_ms": run.created_at_ms, "settings": settings, "digest": run.digest,
-            "parent": asdict(run.parent) if run.parent else None, "canonical": run.canonical,
-            "objective": asdict(run.objective) if run.objective else None, "command": list(run.command),
+            "format": 1, "needs": "0.1.0", "id": run.id, "experiment": run.experiment,
+            "variant": run.variant, "seed": run.seed, "created_at_ms": run.created_at_ms,
+            "settings": settings, "digest": run.digest, "canonical": run.canonical,
+            "parent": asdict(run.parent) if run.parent else None, "command": list(run.command),
+            "objective": asdict(run.objective) if run.objective else None,
         },
         durable=False,
     )  # fmt: skip
@@ -130,8 +149,9 @@ def write_run(store: Store, run: Run, *, old: bool = True, points: dict[str, dic
         write_points(layout, points)
     stored = "running" if run.state is RunState.RUNNING else str(run.state)
     status = {
-        "format": 1, "state": stored, "reason": run.reason, "attempt": len(run.attempts), "last_step": run.last_step,
-        "max_steps": run.max_steps, "ended_at_ms": run.ended_at_ms, "files": {"x": run.bytes},
+        "format": 1, "state": stored, "reason": run.reason, "attempt": len(run.attempts),
+        "last_step": run.last_step, "max_steps": run.max_steps, "ended_at_ms": run.ended_at_ms,
+        "files": {"x": run.bytes},
     }  # fmt: skip
     write_json(layout.status_json, status, durable=False)
     if old:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.query.conftest import cast_run, set_ref
-from tests.query.made import make_run, make_store, write_run
 
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import open_reader
@@ -20,13 +18,17 @@ from expdb.query.path import run_path
 from expdb.query.status import store_status
 from expdb.store.layout import RunLayout
 from expdb.store.store import Store
+from tests.query.conftest import cast_run, set_ref
+from tests.query.made import make_run, make_store, write_run
 
 WHO = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
 
 
 def git(top: Path, *args: str) -> str:
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    done = subprocess.run(["git", *WHO, *args], cwd=top, env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *WHO, *args], cwd=top, env=env, check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
@@ -59,7 +61,9 @@ def code(store: Store, cwd: Path):  # type: ignore[no-untyped-def]
         return comparison(reader, lookup_many(reader, ["k3f9", "t1h6"]), cwd=cwd).code
 
 
-def test_files_that_differ_between_pinned_trees_are_listed(store: Store, repository: Path, tmp_path: Path) -> None:
+def test_files_that_differ_between_pinned_trees_are_listed(
+    store: Store, repository: Path, tmp_path: Path
+) -> None:
     write_run(store, pinned(cast_run("k3f9x2m7qd"), repository))
     (repository / "train.py").write_text("a = 1\nb = 3\nc = 4\n")
     (repository / "notes.md").unlink()
@@ -79,13 +83,18 @@ def test_files_that_differ_between_pinned_trees_are_listed(store: Store, reposit
 
 def test_a_commit_that_is_not_here_is_named(store: Store, repository: Path) -> None:
     write_run(store, pinned(cast_run("k3f9x2m7qd"), repository))
-    write_run(store, pinned(cast_run("t1h6y3cz8r"), repository, tree="d" * 40, commit="4be1f02" + "0" * 33))
+    write_run(
+        store,
+        pinned(cast_run("t1h6y3cz8r"), repository, tree="d" * 40, commit="4be1f02" + "0" * 33),
+    )
     found = code(store, repository)
     assert (found.same_tree, found.files) == (False, ())
     assert "4be1f02: their commits are not in this repository" in found.note
 
 
-def test_what_a_pin_does_not_hold_is_said_though_trees_are_equal(store: Store, repository: Path) -> None:
+def test_what_a_pin_does_not_hold_is_said_though_trees_are_equal(
+    store: Store, repository: Path
+) -> None:
     write_run(store, pinned(cast_run("k3f9x2m7qd"), repository))
     lost = {"reproducible": False, "reasons": ("submodule vendor/tok has edits",)}
     write_run(store, pinned(cast_run("t1h6y3cz8r"), repository, **lost))
@@ -143,7 +152,9 @@ def test_asking_for_status_leaves_gits_index_as_it_is(store: Store, repository: 
     assert (repository / ".git" / "index").read_bytes() == before
 
 
-def test_an_untracked_file_that_the_snapshot_holds_is_no_edit(store: Store, repository: Path) -> None:
+def test_an_untracked_file_that_the_snapshot_holds_is_no_edit(
+    store: Store, repository: Path
+) -> None:
     from expdb.git.snapshot import take_pin
     from expdb.git.worktree import WorkTree, find_worktree
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.query.conftest import BASELINE_CURVE, DATA, cast_run
-from tests.query.made import make_run, write_run
 
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader, open_reader
@@ -15,9 +13,13 @@ from expdb.query.compare import comparison
 from expdb.query.lookup import lookup_many
 from expdb.query.results import ABSENT, Comparison, MetricDiff, Outcome
 from expdb.store.store import Store
+from tests.query.conftest import BASELINE_CURVE, DATA, cast_run
+from tests.query.made import make_run, write_run
 
 
-def compare(reader: Reader, *words: str, cwd: Path | None = None, metric: str | None = None) -> Comparison:
+def compare(
+    reader: Reader, *words: str, cwd: Path | None = None, metric: str | None = None
+) -> Comparison:
     return comparison(reader, lookup_many(reader, words), cwd=cwd, metric=metric)
 
 
@@ -34,8 +36,14 @@ def test_the_main_job(cast: Reader) -> None:
     assert [run.id[:4] for run in found.runs] == ["k3f9", "t1h6"]
     assert verdicts(found) == ["worse val/loss +0.180 (+9.7 %), beyond noise ±0.022"]
     assert found.step == 300
-    assert [(diff.key, diff.values) for diff in found.config if diff.differs] == [("optim.lr", (0.003, 0.01))]
-    assert {diff.key for diff in found.config} == {"loop.device", "optim.lr", "schedule.kind"}  # the seed is apart
+    assert [(diff.key, diff.values) for diff in found.config if diff.differs] == [
+        ("optim.lr", (0.003, 0.01))
+    ]
+    assert {diff.key for diff in found.config} == {
+        "loop.device",
+        "optim.lr",
+        "schedule.kind",
+    }  # the seed is apart
     loss = metric(found, "val/loss")
     assert found.metrics[0] == loss
     assert (loss.is_objective, loss.step, loss.better) == (True, 300, (None, False))
@@ -95,9 +103,13 @@ def store_two(store: Store, second: Run, *, first: Run | None = None, **points: 
 
 def test_no_noise_known(store: Store) -> None:
     plain = {"settings": {"seed_key": "seed"}}
-    with store_two(store, cast_run("d6v3m9s2xk", **plain), first=cast_run("k3f9x2m7qd", **plain)) as reader:
+    with store_two(
+        store, cast_run("d6v3m9s2xk", **plain), first=cast_run("k3f9x2m7qd", **plain)
+    ) as reader:
         found = compare(reader, "k3f9", "d6v3")
-    assert verdicts(found) == ["inconclusive val/loss -0.007 (-0.4 %): 1 seed each and no noise declared"]
+    assert verdicts(found) == [
+        "inconclusive val/loss -0.007 (-0.4 %): 1 seed each and no noise declared"
+    ]
     assert found.noise is None
 
 
@@ -105,7 +117,9 @@ def test_other_validation_data(store: Store) -> None:
     data = {**DATA, "val": "sha256:77d0ae13" + "0" * 56}
     with store_two(store, cast_run("t1h6y3cz8r", data=data)) as reader:
         found = compare(reader, "k3f9", "t1h6")
-    assert verdicts(found) == ["inconclusive the val data differ: sha256:5b0e91c2 and sha256:77d0ae13"]
+    assert verdicts(found) == [
+        "inconclusive the val data differ: sha256:5b0e91c2 and sha256:77d0ae13"
+    ]
     assert [diff.name for diff in found.data if len(set(diff.values)) > 1] == ["val"]
 
 
@@ -116,13 +130,19 @@ def test_other_training_data_are_a_change_like_any_other(store: Store) -> None:
 
 def test_no_metric_in_common(store: Store) -> None:
     acc = Objective(metric="val/acc", mode="max")
-    with store_two(store, make_run("t1h6y3cz8r", points={"val/acc": {300: 0.5}}, objective=acc)) as reader:
+    with store_two(
+        store, make_run("t1h6y3cz8r", points={"val/acc": {300: 0.5}}, objective=acc)
+    ) as reader:
         assert verdicts(compare(reader, "k3f9", "t1h6")) == ["inconclusive no metric in common"]
 
 
 def test_a_run_that_never_measured_its_objective(store: Store) -> None:
-    with store_two(store, make_run("t1h6y3cz8r", experiment="exp01", points={"train/loss": {300: 0.5}})) as reader:
-        assert verdicts(compare(reader, "k3f9", "t1h6")) == ["inconclusive exp01 t1h6 has no val/loss"]
+    with store_two(
+        store, make_run("t1h6y3cz8r", experiment="exp01", points={"train/loss": {300: 0.5}})
+    ) as reader:
+        assert verdicts(compare(reader, "k3f9", "t1h6")) == [
+            "inconclusive exp01 t1h6 has no val/loss"
+        ]
 
 
 def test_a_longer_run_is_compared_at_the_common_step(store: Store) -> None:
@@ -135,12 +155,16 @@ def test_a_longer_run_is_compared_at_the_common_step(store: Store) -> None:
     with open_reader(store) as reader:
         found = compare(reader, "k3f9", "t1h6")
     assert (found.step, metric(found, "val/loss").values) == (300, (1.848, 1.85))
-    assert verdicts(found) == ["no_difference val/loss +0.002 (+0.1 %) at step 300, inside noise ±0.022"]
+    assert verdicts(found) == [
+        "no_difference val/loss +0.002 (+0.1 %) at step 300, inside noise ±0.022"
+    ]
 
 
 def test_no_step_in_common(store: Store) -> None:
     write_run(store, cast_run("k3f9x2m7qd"), points={"val/loss": BASELINE_CURVE})
-    write_run(store, make_run("t1h6y3cz8r", points={"val/loss": {7: 2.0}}), points={"val/loss": {7: 2.0}})
+    write_run(
+        store, make_run("t1h6y3cz8r", points={"val/loss": {7: 2.0}}), points={"val/loss": {7: 2.0}}
+    )
     with open_reader(store) as reader:
         found = compare(reader, "k3f9", "t1h6")
     assert found.step is None
@@ -151,14 +175,25 @@ def test_no_step_in_common(store: Store) -> None:
 def test_a_crashed_run_that_has_all_its_values_still_did_not_finish(store: Store) -> None:
     crashed = cast_run("t1h6y3cz8r", state=RunState.CRASHED)
     with store_two(store, crashed) as reader:
-        assert verdicts(compare(reader, "k3f9", "t1h6")) == ["inconclusive exp01 t1h6 crashed; at 300: +0.180"]
+        assert verdicts(compare(reader, "k3f9", "t1h6")) == [
+            "inconclusive exp01 t1h6 crashed; at 300: +0.180"
+        ]
 
 
 @pytest.mark.parametrize(("reading", "values"), [("best", (2.0, 1.0)), ("mean_last_3", (3.0, 2.0))])
-def test_the_declared_reading_is_compared(store: Store, reading: str, values: tuple[float, float]) -> None:
+def test_the_declared_reading_is_compared(
+    store: Store, reading: str, values: tuple[float, float]
+) -> None:
     objective = Objective(metric="val/loss", reading=reading)  # type: ignore[arg-type]
-    for run, curve in (("aaaaaaaaaa", {1: 9.0, 2: 2.0, 3: 3.0, 4: 4.0}), ("bbbbbbbbbb", {1: 9.0, 2: 1.0, 3: 2.0, 4: 3.0})):
-        write_run(store, make_run(run, points={"val/loss": curve}, objective=objective), points={"val/loss": curve})
+    for run, curve in (
+        ("aaaaaaaaaa", {1: 9.0, 2: 2.0, 3: 3.0, 4: 4.0}),
+        ("bbbbbbbbbb", {1: 9.0, 2: 1.0, 3: 2.0, 4: 3.0}),
+    ):
+        write_run(
+            store,
+            make_run(run, points={"val/loss": curve}, objective=objective),
+            points={"val/loss": curve},
+        )
     with open_reader(store) as reader:
         assert metric(compare(reader, "aaaa", "bbbb"), "val/loss").values == values
 
@@ -166,7 +201,9 @@ def test_the_declared_reading_is_compared(store: Store, reading: str, values: tu
 def test_a_named_metric_is_judged_by(cast: Reader) -> None:
     found = compare(cast, "baseline", "exp01", metric="train/loss")
     assert found.objective == Objective(metric="train/loss")
-    assert verdicts(found) == ["worse train/loss +0.180 (+10.9 %), beyond noise ±0.022"]  # over three seeds
+    assert verdicts(found) == [
+        "worse train/loss +0.180 (+10.9 %), beyond noise ±0.022"
+    ]  # over three seeds
     with pytest.raises(NotFound) as error:
         compare(cast, "baseline", "exp01", metric="val/los")
     assert error.value.hints == ("nearest: val/loss",)
@@ -182,8 +219,8 @@ def test_configs_are_compared_under_the_rules_of_the_newest_run(store: Store) ->
     old = make_run("aaaaaaaaaa", config=config, value=1.0, settings={"digest": {"ignore": []}})
     rules = {"digest": {"ignore": ["loop.workers"]}, "seed_key": "seed"}
     new = make_run(
-        "bbbbbbbbbb", config={"seed": 1, "optim": {"lr": 3, "kind": False}, "loop": {"workers": 8}, "z": "null"},
-        value=1.0, minutes=5, settings=rules,
+        "bbbbbbbbbb", value=1.0, minutes=5, settings=rules,
+        config={"seed": 1, "optim": {"lr": 3, "kind": False}, "loop": {"workers": 8}, "z": "null"},
     )  # fmt: skip
     write_run(store, old)
     write_run(store, new)
@@ -207,7 +244,14 @@ def test_a_run_without_a_pin_says_why(store: Store) -> None:
 def test_evals_of_other_items_or_other_kinds_have_no_outcome(store: Store) -> None:
     def run(name: str, items: str, minutes: int) -> Run:
         evals = (
-            Eval(id="a", task="cloze", step=300, metrics={"acc": 0.4, "acc_stderr": 0.1}, n=400, items_digest=items),
+            Eval(
+                id="a",
+                task="cloze",
+                step=300,
+                metrics={"acc": 0.4, "acc_stderr": 0.1},
+                n=400,
+                items_digest=items,
+            ),
             Eval(id="b", task="sum", step=300, metrics={"bleu": 31.5}, n=400, items_digest="same"),
         )
         return make_run(name, value=1.8, evals=evals, minutes=minutes)
@@ -230,8 +274,14 @@ def test_points_are_read_only_where_runs_end_at_different_steps(store: Store) ->
 
 
 def test_infinite_values_have_no_delta(store: Store) -> None:
-    write_run(store, make_run("aaaaaaaaaa", points={"val/loss": {300: 1.0}, "train/loss": {300: math.inf}}))
-    write_run(store, make_run("bbbbbbbbbb", points={"val/loss": {300: math.inf}, "train/loss": {300: 1.0}}))
+    write_run(
+        store,
+        make_run("aaaaaaaaaa", points={"val/loss": {300: 1.0}, "train/loss": {300: math.inf}}),
+    )
+    write_run(
+        store,
+        make_run("bbbbbbbbbb", points={"val/loss": {300: math.inf}, "train/loss": {300: 1.0}}),
+    )
     with open_reader(store) as reader:
         found = compare(reader, "aaaa", "bbbb")
     assert metric(found, "train/loss").deltas == (None, None)

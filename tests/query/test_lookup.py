@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.query.conftest import CAST, HEAD, cast_run, set_ref
-from tests.query.made import make_run, write_run
 
 from expdb.errors import Ambiguous, BadInput, ExpdbError, NotFound
 from expdb.index.reader import Reader, open_reader
 from expdb.query.lookup import lookup, lookup_all, lookup_many, resolve_rows
 from expdb.store.resolve import resolve
 from expdb.store.store import Store
+from tests.query.conftest import CAST, HEAD, cast_run, set_ref
+from tests.query.made import make_run, write_run
 
 
 def said(reader: Reader, *words: str) -> list[str]:
@@ -29,7 +29,9 @@ def test_words_of_a_comparison_take_the_newest_seed_all_have(cast: Reader) -> No
     ]
 
 
-def test_two_experiments_with_several_seeds_take_the_newest_of_the_common_ones(store: Store) -> None:
+def test_two_experiments_with_several_seeds_take_the_newest_of_the_common_ones(
+    store: Store,
+) -> None:
     for run in ("k3f9x2m7qd", "m8c2v5tq1n", "p2x7d9wk4h", "d6v3m9s2xk", "q9r1c4h7tb"):
         write_run(store, cast_run(run))
     with open_reader(store) as reader:
@@ -41,8 +43,8 @@ def test_two_experiments_with_several_seeds_take_the_newest_of_the_common_ones(s
 
 def test_a_word_that_names_one_run_fixes_the_seed(cast: Reader) -> None:
     found = lookup_many(cast, ["q9r1", "exp02_cosine", "exp02_cosine:s2"])
-    assert [item.run for item in found][0] == "q9r1c4h7tb"
-    assert found[1].said.endswith("(exp exp02_cosine, seed 2; no seed all have)") or "no seed" in found[1].said
+    assert [item.run[:4] for item in found] == ["q9r1", "f0n6", "f0n6"]
+    assert found[1].said.endswith("seed 2: no seed all have)")
     assert [item.run for item in lookup_many(cast, ["m8c2", "exp02_cosine"])][1] == "q9r1c4h7tb"
 
 
@@ -55,7 +57,11 @@ def test_without_a_common_seed_each_keeps_its_own_and_says_so(cast: Reader) -> N
 def test_all_may_stand_among_the_words(cast: Reader) -> None:
     found = lookup_many(cast, ["baseline", "exp02_cosine:all"])
     assert [item.run[:4] for item in found] == ["k3f9", "f0n6", "q9r1", "d6v3"]
-    assert [item.run[:4] for item in lookup_all(cast, "exp02_cosine:all")] == ["f0n6", "q9r1", "d6v3"]
+    assert [item.run[:4] for item in lookup_all(cast, "exp02_cosine:all")] == [
+        "f0n6",
+        "q9r1",
+        "d6v3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,30 +90,57 @@ def test_at_best_takes_the_best_checkpoint_that_is_kept(store: Store) -> None:
     from expdb.store.files import write_json
 
     curve = {100: 2.47, 150: 2.284, 300: 2.871}
-    path = write_run(store, make_run("e7s5g2p0va", experiment="exp03", points={"val/loss": curve}), points={"val/loss": curve})
+    path = write_run(
+        store,
+        make_run("e7s5g2p0va", experiment="exp03", points={"val/loss": curve}),
+        points={"val/loss": curve},
+    )
     for step in (100, 300):
         folder = path / "checkpoints" / f"step={step}"
         folder.mkdir(parents=True)
         (folder / "model.pt").write_bytes(b"x" * 10)
-        body = {"format": 1, "step": step, "attempt": 1, "created_at_ms": 0, "parts": {}, "files": {"model.pt": {"bytes": 10, "sha256": "0"}}}
+        body = {
+            "format": 1,
+            "step": step,
+            "attempt": 1,
+            "created_at_ms": 0,
+            "parts": {},
+            "files": {"model.pt": {"bytes": 10, "sha256": "0"}},
+        }
         write_json(folder / "manifest.json", body)
     with open_reader(store) as reader:
-        assert reader.rows("SELECT step, complete FROM checkpoints ORDER BY step") == [(100, True), (300, True)]
+        assert reader.rows("SELECT step, complete FROM checkpoints ORDER BY step") == [
+            (100, True),
+            (300, True),
+        ]
         assert lookup(reader, "exp03@best").step == 100
         assert lookup(reader, "exp03@last").step == 300
-        with pytest.raises(NotFound, match=r"exp03 \(e7s5\) has no checkpoint 150; it has 100, 300"):
+        with pytest.raises(
+            NotFound, match=r"exp03 \(e7s5\) has no checkpoint 150; it has 100, 300"
+        ):
             lookup(reader, "exp03@150")
 
 
 WORDS = st.one_of(
     st.sampled_from([run for run, *_ in CAST]),
-    st.builds(lambda run, n: run[:n], st.sampled_from([run for run, *_ in CAST]), st.integers(1, 9)),
-    st.sampled_from(sorted({entry[1] + entry[2] for entry in CAST} | {"HEAD", "best", "nothing", "", "\ud800", "a:b"})),
+    st.builds(
+        lambda run, n: run[:n], st.sampled_from([run for run, *_ in CAST]), st.integers(1, 9)
+    ),
+    st.sampled_from(
+        sorted(
+            {entry[1] + entry[2] for entry in CAST}
+            | {"HEAD", "best", "nothing", "", "\ud800", "a:b"}
+        )
+    ),
 )
-SELECTORS = st.lists(st.sampled_from(["s0", "s1", "s2", "prev", "-2", "parent", "best", "all"]), max_size=2)
+SELECTORS = st.lists(
+    st.sampled_from(["s0", "s1", "s2", "prev", "-2", "parent", "best", "all"]), max_size=2
+)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(WORDS, SELECTORS, st.sampled_from(["", "@300", "@best", "@last"]))
 def test_looking_at_few_runs_gives_what_all_runs_give(
     cast: Reader, word: str, selectors: list[str], step: str
@@ -132,6 +165,8 @@ def test_a_word_that_fits_two_variants_is_refused(store: Store) -> None:
     with open_reader(store) as reader:
         with pytest.raises(Ambiguous, match="was run only with overrides, in 2 variants"):
             lookup(reader, "exp08_wd")
-        assert lookup(reader, "t").said == "t = s4t9aaaaaa (tag t: exp exp08_wd+optim.wd=0.01, seed 0)"
+        assert (
+            lookup(reader, "t").said == "t = s4t9aaaaaa (tag t: exp exp08_wd+optim.wd=0.01, seed 0)"
+        )
         with pytest.raises(BadInput, match="is no selector"):
             lookup(reader, "t:nope")

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from tests.query.conftest import cast_run
-from tests.query.made import make_run, write_run
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import RunState
@@ -12,6 +11,8 @@ from expdb.query.noise import classify, noise_of
 from expdb.query.results import Outcome
 from expdb.query.runs import run_rows
 from expdb.store.store import Store
+from tests.query.conftest import cast_run
+from tests.query.made import make_run, write_run
 
 
 def test_a_declaration_counts_first(cast: Reader) -> None:
@@ -49,9 +50,16 @@ def test_three_finished_seeds_measure_it(store: Store) -> None:
         assert noise_of(reader, first, "val/loss") is None
     write_run(store, cast_run("p2x7d9wk4h", **plain))
     # Neither an older run of the same seed, nor another config under the same name counts.
-    write_run(store, cast_run("k3f9x2m7qd", id="aaaaaaaaaa", minutes=0, path="exp=baseline/run=aaaaaaaaaa",
-                              points={"val/loss": {300: 99.0}}, **plain))  # fmt: skip
-    other = make_run("bbbbbbbbbb", seed=3, value=50.0, config={"seed": 3, "optim": {"lr": 1.0}}, minutes=9999, **plain)
+    older = cast_run("k3f9x2m7qd", minutes=0, points={"val/loss": {300: 99.0}}, **plain)
+    write_run(store, replace(older, id="aaaaaaaaaa"))  # type: ignore[arg-type]
+    other = make_run(
+        "bbbbbbbbbb",
+        seed=3,
+        value=50.0,
+        config={"seed": 3, "optim": {"lr": 1.0}},
+        minutes=9999,
+        **plain,
+    )
     write_run(store, other)
     with open_reader(store) as reader:
         noise = noise_of(reader, first, "val/loss")

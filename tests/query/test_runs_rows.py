@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.query.conftest import cast_run, set_ref
-from tests.query.made import make_run, write_run
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Objective, RunAt
 from expdb.query.results import Outcome
 from expdb.query.runs import listing, run_rows
 from expdb.store.store import Store
+from tests.query.conftest import cast_run, set_ref
+from tests.query.made import make_run, write_run
 
 
 def deltas(reader: Reader) -> dict[str, tuple[str, str, int | None]]:
@@ -22,8 +22,8 @@ def deltas(reader: Reader) -> dict[str, tuple[str, str, int | None]]:
 
 def test_the_list_is_newest_first_with_the_baseline_marked(cast: Reader) -> None:
     shown = listing(cast)
-    assert [row.id[:4] for row in shown.rows] == (
-        "x5j2 g2z8 c7t3 a9m4 v8k2 b3w9 e7s5 f0n6 q9r1 d6v3 h4q8 t1h6 p2x7 m8c2 k3f9".split()
+    assert " ".join(row.id[:4] for row in shown.rows) == (
+        "x5j2 g2z8 c7t3 a9m4 v8k2 b3w9 e7s5 f0n6 q9r1 d6v3 h4q8 t1h6 p2x7 m8c2 k3f9"
     )
     assert (shown.num_all, shown.metric) == (15, "val/loss")
     assert shown.baseline is not None
@@ -107,16 +107,27 @@ def test_a_direction_of_max_turns_the_outcome(store: Store) -> None:
     acc = Objective(metric="val/acc", mode="max")
     common = {"objective": acc, "settings": {"noise": {"val/acc": 0.01}}}
     write_run(store, make_run("k3f9x2m7qd", points={"val/acc": {300: 0.5}}, **common))
-    write_run(store, make_run("t1h6y3cz8r", experiment="e", points={"val/acc": {300: 0.6}}, minutes=1, **common))
-    write_run(store, make_run("h4q8z1rn6c", experiment="e", points={"val/acc": {300: 0.4}}, minutes=2, **common))
+    write_run(
+        store,
+        make_run("t1h6y3cz8r", experiment="e", points={"val/acc": {300: 0.6}}, minutes=1, **common),
+    )
+    write_run(
+        store,
+        make_run("h4q8z1rn6c", experiment="e", points={"val/acc": {300: 0.4}}, minutes=2, **common),
+    )
     with open_reader(store) as reader:
-        assert deltas(reader) == {"t1h6": ("+0.100", "better", None), "h4q8": ("-0.100", "worse", None)}
+        assert deltas(reader) == {
+            "t1h6": ("+0.100", "better", None),
+            "h4q8": ("-0.100", "worse", None),
+        }
 
 
 def test_a_run_without_its_objective_is_listed_without_a_value(store: Store) -> None:
     write_run(store, cast_run("k3f9x2m7qd"))
     write_run(store, make_run("t1h6y3cz8r", experiment="e", minutes=9999))
-    write_run(store, make_run("h4q8z1rn6c", experiment="e", objective=None, minutes=99999, value=3.0))
+    write_run(
+        store, make_run("h4q8z1rn6c", experiment="e", objective=None, minutes=99999, value=3.0)
+    )
     with open_reader(store) as reader:
         found = {row.id[:4]: (row.value, row.objective is None) for row in listing(reader).rows}
     assert found == {"k3f9": (1.848, False), "t1h6": (None, False), "h4q8": (None, True)}
@@ -124,7 +135,9 @@ def test_a_run_without_its_objective_is_listed_without_a_value(store: Store) -> 
 
 def test_another_metric_may_be_read_of_every_run(cast: Reader) -> None:
     acc = Objective(metric="eval/cloze/acc", mode="max", reading="best")
-    rows = run_rows(cast, objective=acc, metrics=["train/loss"], order="s.max DESC NULLS LAST, r.id")
+    rows = run_rows(
+        cast, objective=acc, metrics=["train/loss"], order="s.max DESC NULLS LAST, r.id"
+    )
     assert [(row.id[:4], row.value) for row in rows[:2]] == [("m8c2", 0.490), ("q9r1", 0.478)]
     assert rows[0].metrics == {"train/loss": pytest.approx(1.664)}
     assert rows[-1].id[:4] == "c7t3"

@@ -244,6 +244,11 @@ def test_equal_runs_say_same(cast, screen):
     assert lines[1] == "config       same     41 keys"
 
 
+def test_data_that_no_run_recorded_is_not_called_the_same(cast, screen):
+    lines = comparison.render(replace(compare_exp01(cast), data=()), screen())
+    assert "data         none recorded" in lines
+
+
 def test_unknown_code_says_why(cast, screen):
     made = replace(compare_exp01(cast), code=CodeDiff(same_tree=None, note="k3f9 is not pinned"))
     lines = comparison.render(made, screen())

@@ -98,6 +98,23 @@ def test_a_clear_first_is_named_as_best(cast, screen):
     assert lines[-1] == ("best  g2z8 exp07_zloss, ahead of the next by 0.141, beyond noise ±0.022")
 
 
+def test_a_row_alone_is_the_only_one_unless_a_limit_cut_the_rest(cast, screen):
+    one = make_ranking(cast, rows=make_ranking(cast).rows[:1], num_tied=1)
+    assert ranking.render(one, screen())[-1] == "best  g2z8 exp07_zloss, the only one ranked"
+    assert ranking.render(one, screen(), is_whole=False)[-1] == "best  g2z8 exp07_zloss"
+
+
+def test_two_tied_runs_are_named_as_two(cast, screen):
+    lines = ranking.render(make_ranking(cast, num_tied=2), screen())
+    assert lines[-1] == "no winner  1 and 2 cannot be told apart by one seed each"
+
+
+def test_runs_with_another_objective_stand_apart(cast, screen):
+    made = make_ranking(cast, apart=(replace(cast.rows[2], objective=None),))
+    lines = ranking.render(made, screen())
+    assert "apart       c7t3 without an objective (another objective)" in lines
+
+
 def test_without_noise_there_is_no_winner_and_a_hint(cast, screen):
     made = make_ranking(cast, noise=None, num_tied=0)
     lines = ranking.render(made, screen())

@@ -26,7 +26,15 @@ ROWS = (
     row("k3f9x2m7qd", "baseline", 1, value=1.848, checkpoints=(200, 300), best_step=300),
     row("m8c2v5tq1n", "baseline", 2, seed=1, value=1.864, parent="k3f9x2m7qd"),
     row("p2x7d9wk4h", "baseline", 3, seed=2, value=1.856),
-    row("t1h6y3cz8r", "exp01", 4, value=2.028, parent="k3f9x2m7qd", checkpoints=(200, 300), best_step=300),
+    row(
+        "t1h6y3cz8r",
+        "exp01",
+        4,
+        value=2.028,
+        parent="k3f9x2m7qd",
+        checkpoints=(200, 300),
+        best_step=300,
+    ),
     row("h4q8z1rn6c", "exp01", 5, variant="+optim.lr=0.005", value=1.902, parent="t1h6y3cz8r"),
     row("c7t3b9q5nv", "exp09_fp16", 6, state=RunState.FAILED, value=float("nan")),
     row("s4t9aaaaaa", "exp08_wd", 7, variant="+optim.wd=0.01", value=1.853),
@@ -69,11 +77,21 @@ def test_a_word_names_the_run_that_a_person_means(word: str, run: str) -> None:
 
 
 def test_classes_are_tried_in_order() -> None:
-    rows = [*ROWS, TWIN, row("exp01aaaaa", "HEAD", 20), row("baseline00", "best", 21), row("exp0taaaaa", "k3f9", 22)]
+    rows = [
+        *ROWS,
+        TWIN,
+        row("exp01aaaaa", "HEAD", 20),
+        row("baseline00", "best", 21),
+        row("exp0taaaaa", "k3f9", 22),
+    ]
     assert resolve("HEAD", rows, REFS, head=RunAt(run="h4q8z1rn6c")).run == "h4q8z1rn6c"
     assert resolve("best", rows, REFS, head=None).run == "k3f9x2m7qd"  # not the experiment
-    assert resolve("baseline", rows, REFS, head=None).run == "k3f9x2m7qd"  # the ref, not the experiment
-    assert resolve("exp01", rows, REFS, head=None).run == "t1h6y3cz8r"  # the experiment, not the id prefix
+    assert (
+        resolve("baseline", rows, REFS, head=None).run == "k3f9x2m7qd"
+    )  # the ref, not the experiment
+    assert (
+        resolve("exp01", rows, REFS, head=None).run == "t1h6y3cz8r"
+    )  # the experiment, not the id prefix
     assert resolve("k3f9", rows, REFS, head=None).run == "exp0taaaaa"  # the experiment, not two ids
 
 
@@ -203,13 +221,20 @@ def test_all_names_every_run_newest_first() -> None:
     found = resolve_all("baseline:all", ROWS, {}, head=None)
     assert [item.run for item in found] == ["p2x7d9wk4h", "m8c2v5tq1n", "k3f9x2m7qd"]
     assert [item.run for item in resolve_all("exp01", ROWS, {}, head=None)] == ["t1h6y3cz8r"]
+    tagged = {"p": Ref(name="p", kind="tag", run="k3f9x2m7qd", step=300, op="b0v4k8s2m1")}
+    for word in ("p:all", "k3f9:all"):
+        found = resolve_all(word, ROWS, tagged, head=None)
+        assert [(item.step, item.is_literal) for item in found] == [(None, False)] * 3
 
 
 def test_a_metric_that_is_not_the_objective_is_asked_of_the_caller() -> None:
     values = {"k3f9x2m7qd": 0.46, "m8c2v5tq1n": 0.49, "p2x7d9wk4h": 0.473, "c7t3b9q5nv": 0.99}
     found = resolve("baseline:best:eval/acc", ROWS, {}, head=None, metric_values=lambda _: values)
     assert found.run == "m8c2v5tq1n"  # accuracy is better when higher, and a failed run never wins
-    assert resolve("best:eval/acc", ROWS, {}, head=None, metric_values=lambda _: values).run == "m8c2v5tq1n"
+    assert (
+        resolve("best:eval/acc", ROWS, {}, head=None, metric_values=lambda _: values).run
+        == "m8c2v5tq1n"
+    )
 
 
 def test_a_tie_goes_to_the_older_run() -> None:
@@ -233,7 +258,9 @@ SELECTORS = st.one_of(
     st.builds("-{}".format, st.integers(1, 99)),
     st.sampled_from(["prev", "parent", "best", "all", "best:val/loss"]),
 )
-STEPS = st.one_of(st.none(), st.builds(str, st.integers(0, 10**9)), st.sampled_from(["best", "last"]))
+STEPS = st.one_of(
+    st.none(), st.builds(str, st.integers(0, 10**9)), st.sampled_from(["best", "last"])
+)
 
 
 @given(WORDS.filter(lambda word: word != "best"), st.lists(SELECTORS, max_size=4), STEPS)
@@ -255,7 +282,19 @@ def test_str_gives_back_any_text_that_parses(said: str) -> None:
 
 PIECES = st.one_of(
     st.text(max_size=8),
-    st.sampled_from(["exp01", "baseline", "best", "HEAD", "k3f9", "t1h6y3cz8r", "val/loss", "", "+optim.lr=0.005"]),
+    st.sampled_from(
+        [
+            "exp01",
+            "baseline",
+            "best",
+            "HEAD",
+            "k3f9",
+            "t1h6y3cz8r",
+            "val/loss",
+            "",
+            "+optim.lr=0.005",
+        ]
+    ),
     SELECTORS,
 )
 ANY_WORD = st.one_of(
@@ -277,10 +316,11 @@ def test_any_text_resolves_or_is_an_error_of_ours(
     try:
         found = resolve(word, rows, refs, head=None)
     except ExpdbError as error:
-        assert all(line == plain(line) for line in (error.message, *error.hints, *error.details))
+        lines = [error.message, *error.hints, *error.details]
     else:
         assert found.run in ids
-        assert found.said == plain(found.said)
+        lines = [found.said]
+    assert all(line == plain(line) for line in lines)
 
 
 @given(st.sets(IDS, min_size=1, max_size=30), st.data())

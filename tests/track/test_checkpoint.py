@@ -360,7 +360,7 @@ def killed(tmp_path_factory):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)

@@ -26,7 +26,7 @@ def test_two_ranks_compute_the_gradient_of_all_tokens_and_stop_together(tmp_path
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2))

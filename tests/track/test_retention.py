@@ -35,6 +35,7 @@ def test_the_newest_two_and_the_best_stay():
     assert gone({100: 0.1, 200: 0.3, 300: 0.2, 400: 0.25}, mode="max") == (100,)
     assert gone({100: 1.0, 200: 2.0, 300: 3.0, 400: 4.0, 500: 5.0}, best=2) == (300,)
     assert gone({100: 1.0, 200: 2.0, 300: 3.0}, best=0, last=1) == (100, 200)
+    assert gone({100: 1.0, 200: 2.0, 300: 3.0}, best=0, last=1, newest=100) == (200,)
 
 
 def test_what_is_protected_stays():

@@ -13,6 +13,7 @@ from expdb.errors import BadInput
 from expdb.store.checkpoints import read_manifests
 from expdb.track.loop import Loop
 from expdb.track.state import State
+from expdb.track.update import _multiply
 from tests.track import tiny_training as tiny
 from tests.track.tiny_linear import ONE, Rows, drive, halves, linear, squared
 
@@ -115,6 +116,7 @@ class Test_the_gradient_scaler:
     def test_an_overflow_is_skipped_counted_and_moves_neither_weights_nor_schedule(self, run):
         bad = (torch.full((2, 3), 1e200, dtype=torch.float64), torch.ones(2))
         state = self.scaled(Rows(ONE, bad, ONE), scale=1024.0)
+        state.emas = {"": torch.optim.swa_utils.AveragedModel(state.models[""])}
         seen = []
         for update in Loop(run, state, max_steps=3):
             for batch in update:
@@ -128,6 +130,7 @@ class Test_the_gradient_scaler:
         assert not torch.equal(seen[1][0], seen[2][0])
         assert run.series("train/num_skipped_steps") == {0: 0, 1: 1, 2: 1}
         assert state.loop.step == 3
+        assert int(state.emas[""].n_averaged) == 2
         assert not math.isfinite(run.series("train/grad_norm")[1])
 
     def test_the_scale_leaves_norm_and_step_as_they_are(self, tmp_path):
@@ -240,3 +243,10 @@ def test_on_a_cuda_device_no_step_waits_for_it(run, precision):
     assert len(losses) == 12
     assert all(map(math.isfinite, losses))
     assert state.loop.tokens == run.num_tokens == 12 * 2 * 2 * tiny.LENGTH
+
+
+def test_a_factor_on_the_device_scales_gradients_of_every_precision():
+    grads = [torch.full((2,), 3.0, dtype=d) for d in (torch.float64, torch.float32, torch.bfloat16)]
+    _multiply(grads, torch.tensor(0.5, dtype=torch.float64))
+    assert [grad.tolist() for grad in grads] == [[1.5, 1.5]] * 3
+    assert [grad.dtype for grad in grads] == [torch.float64, torch.float32, torch.bfloat16]

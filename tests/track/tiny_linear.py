@@ -1,4 +1,4 @@
-"""A linear model in float64 whose gradients are easy to check; as a script, two ranks that train it."""
+"""A linear model in float64 whose gradients are easy to check; as a script, two ranks train it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,12 @@ def wrapped(rows):
     return state
 
 
+def values_of(state):
+    return [one.tolist() for one in state.models[""].module.state_dict().values()]
+
+
 def train_rank(rank, world, folder):
-    """Train on one rank, with its share of the micro-batches, until another rank is told to stop."""
+    """Train on one rank, with its share of the micro-batches, until one is told to stop."""
     import torch.distributed as dist
 
     meet = f"file://{folder}/meet"
@@ -92,7 +96,7 @@ def train_rank(rank, world, folder):
             update.step()
     except SystemExit as end:
         stop = end.code
-    weights = [one.tolist() for one in state.models[""].module.state_dict().values()]
+    weights = values_of(state)
     drawn = torch.rand(3).tolist()
     dist.barrier()  # rank 0 has waited for its checkpoint
     torch.manual_seed(99)
@@ -104,10 +108,7 @@ def train_rank(rank, world, folder):
         "stop": stop,
         "events": run.events,
         "tokens": state.loop.tokens,
-        "resumed": [
-            step,
-            [one.tolist() for one in resumed.models[""].module.state_dict().values()],
-        ],
+        "resumed": [step, values_of(resumed)],
         "drawn": [drawn, torch.rand(3).tolist()],
         "wrote": bool(run.saved),
     }

@@ -1,6 +1,7 @@
 """Puts expdb's groups at the end of Hydra's search path, and names each run's folder.
 
-Hydra imports this at every start of every Hydra app: it loads the standard library and `expdb.conf` only.
+Hydra imports this at every start of every Hydra app: it loads the standard library and `expdb.conf`
+only.
 """
 
 from __future__ import annotations

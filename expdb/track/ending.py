@@ -1,0 +1,49 @@
+"""How a run ends that does not finish: in words, and for a process that forks or forgets it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from expdb.errors import ExpdbError
+from expdb.store.checkpoints import read_manifests
+from expdb.store.layout import RunLayout
+
+if TYPE_CHECKING:
+    from expdb.track.run import Run
+
+
+def failure_words(error: BaseException) -> str:
+    """Return the kind and the first line of an error."""
+    if isinstance(error, SystemExit):
+        return f"the script ended with exit code {error.code}"
+    said = error.message if isinstance(error, ExpdbError) else str(error)
+    first = said.strip().split("\n")[0]
+    return f"{type(error).__name__}: {first}".removesuffix(": ")
+
+
+def interrupted_words(layout: RunLayout, step: int) -> str:
+    """Return where a run stands that somebody stopped by hand, and what a resume would repeat."""
+    found = max((item.step for item in read_manifests(layout) if item.complete), default=0)
+    lost = step - found
+    repeated = "1 step" if lost == 1 else f"{lost:,} steps"
+    last = f"last checkpoint {found}" if found else "no checkpoint"
+    return f"at step {step}, {last}; {repeated} would be repeated"
+
+
+def leave_in_child(run: Run | None) -> None:
+    """Give up the handle in a forked child: the run stays with its parent."""
+    if run is not None:
+        run._forked = True
+        run._recorder.abandon()
+
+
+def end_at_exit(run: Run | None) -> None:
+    """End a run that its script forgot: nobody can tell then whether it was meant to end here."""
+    if run is None or not run._open or run._forked:
+        return
+    error = getattr(sys, "last_value", None)
+    if error is not None:
+        run.__exit__(type(error), error, None)
+    else:
+        run.fail("the script ended without run.finish()")

@@ -1,0 +1,87 @@
+"""SIGKILL at a random step, then `expdb resume` in a new process: the bits of an uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from tests.train.project import TINY, Project, copy_project
+
+from expdb.store.points import read_series
+
+LONG = ("loop.max_steps=120", "loop.save_every=20", "loop.eval_every=30", "model.dropout=0.1")
+TIMED = ("train/tokens_per_s", "train/data_wait_pct", "sys/monitor_overhead_pct")
+
+
+def points(run: Path) -> list[tuple[str, int, float]]:
+    table = read_series(run)
+    keep = pa.array([key not in TIMED for key in table["key"].to_pylist()], pa.bool_())
+    table = table.filter(keep)
+    columns = (table[name].to_pylist() for name in ("key", "step", "value"))
+    return list(zip(*columns, strict=True))
+
+
+def weights(run: Path, step: int) -> dict[str, torch.Tensor]:
+    path = run / "checkpoints" / f"step={step}" / "model.pt"
+    found = torch.load(path, weights_only=True)
+    return {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def kill_in_the_middle(project: Project, at: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "train.py", "+exp=exp01", *TINY, *LONG],
+        cwd=project.top,
+        env=project.environment(),
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 240
+        while time.monotonic() < until and child.poll() is None:
+            found = list(project.store.glob("exp=exp01/run=*"))
+            if found and any(
+                step >= at for key, step, _ in points(found[0]) if key == "train/loss"
+            ):
+                break
+            time.sleep(0.02)
+        assert child.poll() is None, "the run ended before it could be killed"
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    whole = copy_project(tmp_path / "whole")
+    whole.train("+exp=exp01", *LONG)
+    cut = copy_project(tmp_path / "cut")
+    at = random.randint(25, 100)
+    kill_in_the_middle(cut, at)
+    run = cut.run_of("exp01")
+
+    listed = cut.json("ls")["runs"]
+    assert [row["state"] for row in listed] == ["crashed"], f"killed at {at}"
+    logged = points(run)
+
+    cut.expdb("resume", run.name.removeprefix("run=")[:4], "-y")
+    assert cut.json("ls")["runs"][0]["state"] == "finished"
+    pins = sorted((run / "attempts").iterdir())
+    assert [path.name for path in pins] == ["1", "2"]
+    resumed_from = json.loads((pins[1] / "pin.json").read_text())["resumed_from"]
+    assert resumed_from % 20 == 0
+
+    expected = points(whole.run_of("exp01"))
+    assert points(run) == expected, f"killed at {at}, resumed from {resumed_from}"
+    assert set(logged) <= set(expected), "what the killed attempt logged is what the whole run logged"
+    left, right = weights(whole.run_of("exp01"), 120), weights(run, 120)
+    assert left.keys() == right.keys()
+    assert left
+    assert all(torch.equal(left[key], right[key]) for key in left)

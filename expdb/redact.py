@@ -112,8 +112,11 @@ class Redactor:
         out: list[str] = []
         for word in words:
             option = out[-1] if out else ""
+            name, assigned, _ = word.partition("=")
             if option.startswith("--") and "=" not in option and is_secret_key(option):
                 out.append(MARK)
+            elif assigned and is_secret_key(name.lstrip("+~")):
+                out.append(f"{name}={MARK}")
             else:
                 out.append(self.text(word))
         return out

@@ -61,7 +61,7 @@ def make_run_dir(store_root: Path) -> MakeRun:
         state: str | None = "running",
         *,
         run: str | None = None,
-        who: dict[str, Any] | None | str = "me",
+        who: dict[str, Any] | str | None = "me",
         **identity: Any,
     ) -> RunLayout:
         run = run or new_id()

@@ -96,5 +96,5 @@ def test_the_words_of_a_command() -> None:
         "--lr",
         "0.1",
         f"+x.token={MARK}",
-        f"--password={MARK} b",
+        f"--password={MARK}",
     ]

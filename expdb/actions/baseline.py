@@ -50,7 +50,7 @@ def set_baseline(
         who = short(store, run.id)
         raise Refused(
             f"{named(store, run)} cannot be the baseline: {fault}",
-            hint=f"what happened: expdb events {who}",
+            hint=f"what happened: expdb show {who}",
         )
     before = _at(read_ref(store.layout, BASELINE))
     after = RunAt(run=run.id, step=resolved.step)

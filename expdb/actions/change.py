@@ -26,6 +26,7 @@ from expdb.actions.record import Change, TreeState, decode, encode
 from expdb.actions.unfinished import require_finished
 from expdb.errors import Corrupt, Refused
 from expdb.git.disk import kind_of
+from expdb.git.index import entries
 from expdb.git.restore import PlanRow, path_states, put_index_back, restore, verify
 from expdb.git.snapshot import Saved, forget_saved
 from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
@@ -55,6 +56,8 @@ class Goal:
     state: TreeState | None = None
     """The saved state that comes back, for an undo."""
     undoes: str | None = None
+    created: frozenset[str] = frozenset()
+    """Paths that the op created which an undo takes back."""
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     secret_files: tuple[str, ...] = DEFAULT_SECRET_FILES
     aside: str = "DIR"
@@ -110,7 +113,8 @@ def carry_out(
         ops.mark_unfinished(worktree.git_dir, marker)
         begun = False
         try:
-            require_none_started(store, worktree.git_dir, since_ns=since_ns)
+            aside = goal.aside if goal.kind == "rollback" else ""
+            require_none_started(store, worktree.git_dir, since_ns=since_ns, aside=aside)
             begin = _begin(store, worktree, goal, op, force=force, own=own)
             ops.write_op(store.layout, begin)
             begun = True
@@ -141,7 +145,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         store_root=store.root,
         exclude=goal.exclude,
         secret_files=goal.secret_files,
-        is_way_back=goal.kind == "undo",
+        known_absent=_known_absent(worktree, goal),
         force=force,
     )
     blocked = (*store_paths(store, worktree, rows), *blocked)
@@ -170,6 +174,14 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         host=ops.host(),
         work_tree=str(worktree.git_dir),
     )
+
+
+def _known_absent(worktree: WorkTree, goal: Goal) -> frozenset[str] | None:
+    """Return the paths that a saved state did not have on disk, unless its tree has them."""
+    if goal.state is None or goal.state.index is None:
+        return None
+    index = worktree.private_dir / f"{goal.state.index}.index"
+    return goal.created | {entry.path for entry in entries(worktree, index)}
 
 
 def _state_of(worktree: WorkTree, saved: Saved, op: str, rows: Sequence[PlanRow]) -> TreeState:

@@ -35,13 +35,13 @@ def save_and_plan(
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
-    is_way_back: bool = False,
+    known_absent: frozenset[str] | None = None,
     force: bool = False,
 ) -> Planned:
     """Save the work tree under `op`; return that, the plan to `tree`, and what blocks the plan.
 
-    `is_way_back` says that `tree` is a saved work tree, not a pinned one. With `force` single files
-    in the way are saved too, whatever their size, and block no longer.
+    `known_absent` is given on the way back to a saved work tree: paths that it surely did not have.
+    With `force` single files in the way are saved too, whatever their size, and block no longer.
 
     Raises:
         Refused: git's index has unresolved conflicts.
@@ -58,7 +58,7 @@ def save_and_plan(
             also=also,
         )
         rows = plan(worktree, saved.tree, tree)
-        alone = _left_alone(worktree, saved, tree, rows, is_way_back=is_way_back)
+        alone = _left_alone(worktree, saved, tree, rows, known_absent)
         rows = tuple(row for row in rows if row.path not in alone)
         blocked = blockers(worktree, saved, rows, secret_files=secret_files)
         rows, blocked = _without_equal(worktree, rows, blocked)
@@ -84,19 +84,24 @@ def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
 
 
 def _left_alone(
-    worktree: WorkTree, saved: Saved, tree: str, rows: Sequence[PlanRow], *, is_way_back: bool
+    worktree: WorkTree,
+    saved: Saved,
+    tree: str,
+    rows: Sequence[PlanRow],
+    known_absent: frozenset[str] | None,
 ) -> frozenset[str]:
     """Return the files that would be removed, and that the goal's own rules ignore.
 
     They were ignored when the goal was pinned or saved, so that they may well have been there.
     """
-    removed = [row.path for row in rows if row.after is None]
-    if not is_way_back:
-        if not any(row.path.rpartition("/")[2] == IGNORE_FILE for row in rows):
-            return frozenset()
-        untracked = frozenset(saved.untracked)
-        removed = [path for path in removed if path in untracked]
-    return ignored_in(worktree, tree, removed)
+    removed = {row.path for row in rows if row.after is None}
+    if known_absent is not None:
+        removed -= known_absent
+    elif any(row.path.rpartition("/")[2] == IGNORE_FILE for row in rows):
+        removed &= frozenset(saved.untracked)
+    else:
+        return frozenset()
+    return ignored_in(worktree, tree, sorted(removed))
 
 
 def ignored_in(worktree: WorkTree, tree: str, paths: Sequence[str]) -> frozenset[str]:

@@ -49,8 +49,10 @@ class ShadowTree(WorkTree):
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.common_dir / "objects"),
             **(env or {}),
         }
+        # What is thrown away need not be durable: a sync for each object would cost seconds.
+        words = ("-c", "core.fsync=none", *args)
         return WorkTree.git(
-            self, args, index=index, env=here, stdin=stdin, check=check, timeout_s=timeout_s
+            self, words, index=index, env=here, stdin=stdin, check=check, timeout_s=timeout_s
         )
 
 

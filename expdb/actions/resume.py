@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from expdb.actions.naming import named, short
@@ -56,12 +57,12 @@ def _check(store: Store, run: Run) -> None:
     if run.state is RunState.FINISHED:
         raise Refused(
             f"{named(store, run)} is finished: there is nothing to resume",
-            hint=f"go on from it in a new run: expdb rerun {who}, or +expdb.fork={who}",
+            hint=f"go on from it in a new run: {shlex.join([*run.command, f'expdb.fork={who}'])}",
         )
     if run.state in (RunState.RUNNING, RunState.PENDING):
         raise Refused(
             f"{named(store, run)} is {run.state}",
-            hint=f"stop it first: expdb ctl {who} stop",
+            hint="wait for its end, or stop it: SIGTERM saves a checkpoint first",
         )
     if not run.command:
         raise Refused(

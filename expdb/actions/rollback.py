@@ -58,9 +58,9 @@ def prepare(
     require_finished(worktree, store)
     head = read_head(worktree.git_dir)
     target = choose_target(reader, word, head=None if head is None else head.at)
-    require_idle(reader, worktree.git_dir)
-    checks.require_calm(worktree)
     run = target.run
+    require_idle(reader, worktree.git_dir, aside=_aside(run))
+    checks.require_calm(worktree)
     checkpoint = checks.require_checkpoint(store, run, target.step, command="expdb rollback")
     pin = checks.pin_of(run, checkpoint)
     commit, tree = checks.require_code(store, worktree, run, pin)
@@ -118,7 +118,7 @@ def execute(
     store, target = reader.store, plan.target
     if plan.nothing_to_do:
         raise BadInput("there is nothing to roll back: the work tree equals the target")
-    require_idle(reader, worktree.git_dir)
+    require_idle(reader, worktree.git_dir, aside=_aside(target.run))
     what = f"rollback to {at_step(named(store, target.run), target.step)}"
     exclude, secret_files = _left_out(target.run)
     goal = Goal(

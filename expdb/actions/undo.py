@@ -69,25 +69,16 @@ def _undo_tree(
 ) -> UndoResult:
     since_ns = time.time_ns() - 10_000_000_000
     require_idle(reader, worktree.git_dir)
-    change = decode(op)
-    state = change.before
+    state = decode(op).before
     index = worktree.private_dir / f"{state.index}.index"
     if not has_object(worktree, state.commit) or not index.is_file():
         raise Refused(
             f"what op {op.id} saved is gone from this repository; nothing written",
             hint=f"its paths: expdb ops; its commit was {state.commit[:7]}",
         )
-    goal = Goal(
-        kind="undo",
-        what=f"undo of {op.id[:MIN_PREFIX]}",
-        tree=state.tree,
-        commit=state.commit,
-        state=state,
-        undoes=op.id,
-        exclude=change.exclude,
-        secret_files=change.secret_files,
+    done = carry_out(
+        reader.store, worktree, undo_goal(op), force=force, own=True, since_ns=since_ns
     )
-    done = carry_out(reader.store, worktree, goal, force=force, own=True, since_ns=since_ns)
     actions = [row.action for row in done.change.rows]
     return UndoResult(
         op=done.op.id,
@@ -98,6 +89,26 @@ def _undo_tree(
         num_staged=_num_staged(worktree),
         head=None if state.head is None else state.head.at,
         seconds=time.monotonic() - started,
+    )
+
+
+def undo_goal(op: Op) -> Goal:
+    """Return the goal of the undo of a change of a work tree.
+
+    Raises:
+        Corrupt: the op records none.
+    """
+    change = decode(op)
+    return Goal(
+        kind="undo",
+        what=f"undo of {op.id[:MIN_PREFIX]}",
+        tree=change.before.tree,
+        commit=change.before.commit,
+        state=change.before,
+        undoes=op.id,
+        created=frozenset(row.path for row in change.rows if row.before is None),
+        exclude=change.exclude,
+        secret_files=change.secret_files,
     )
 
 

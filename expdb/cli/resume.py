@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 
 import click
 
@@ -45,10 +46,14 @@ def resume(context: Context, run: str, dry_run: bool, yes: bool) -> None:
 
 
 def _become(argv: tuple[str, ...], cwd: str) -> None:
-    """Replace this process by the command, in the folder that it was started in."""
+    """Replace this process by the command, in the folder that it was started in.
+
+    A recorded `python` is the one that runs expdb: the environment that has what the run needs.
+    """
+    program = sys.executable if argv[0] == "python" else argv[0]
     try:
         if cwd:
             os.chdir(cwd)
-        os.execvp(argv[0], list(argv))
+        os.execvp(program, [program, *argv[1:]])
     except FileNotFoundError as error:
         raise NotFound(f"cannot run {plain(str(error.filename or argv[0]))}: not found") from None

@@ -95,7 +95,7 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
         resumed_from = data.get("resumed_from")
         return Attempt(
             number=number,
-            pin=_pin(data.get("git", {})),
+            pin=_pin({**data.get("git", {})}),
             started_at_ms=int(data.get("started_at_ms", 0)),
             resumed_from=None if resumed_from is None else operator.index(resumed_from),
             environment={**data.get("environment", {})},

@@ -171,9 +171,13 @@ def find_unfinished(git_dir: Path, layout: StoreLayout, *, holding: bool = False
     marker = read_marker(git_dir)
     if marker is None:
         return None
-    where = StoreLayout(Path(marker.store)) if marker.store else layout
-    begin, ended = find_phases(where, marker.op)
-    if ended or (begin is None and (holding or not is_held(git_dir))):
+    begin, ended = find_phases(layout, marker.op)
+    known = marker.store == str(layout.root.resolve())
+    if begin is None and not ended and not known:  # another store, or this one before it was moved
+        other = StoreLayout(Path(marker.store))
+        known = other.store_json.exists()
+        begin, ended = find_phases(other, marker.op)
+    if ended or (begin is None and known and (holding or not is_held(git_dir))):
         clear_unfinished(git_dir, marker.op)
         return None
     if begin is not None:

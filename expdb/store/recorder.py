@@ -20,6 +20,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.files import reason
@@ -183,6 +184,9 @@ class Recorder:
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._sealing = None
         self._leave("it belongs to the process that started it, and this is a fork of it")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("cannot pickle a recorder: it belongs to the process that made it")
 
     def _leave(self, why: str) -> None:
         self._closed = why

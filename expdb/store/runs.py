@@ -164,7 +164,7 @@ def _identity(layout: RunLayout, data: Mapping[str, Any]) -> dict[str, Any]:
             "settings": {**data.get("settings", {})},
             "command": tuple(str(item) for item in data.get("command", ())),
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Corrupt(
             f"run.json of {layout.root.name} is damaged ({error!r})",
             hint=f"the file: {layout.run_json}",

@@ -26,6 +26,7 @@ from expdb.track.config import Composed, yaml_text
 from expdb.track.environment import describe
 from expdb.track.folder import remove_empty, store_of_run_dir
 from expdb.track.job import Job
+from expdb.track.marks import add_mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,8 @@ def begin_run(
         )
         attempt_files.write_pin(layout, attempt)
         _write_config(layout, job, composed)
+        for label in identity.labels:
+            add_mark(layout, "label", label)
         write_json(layout.run_json, _identity_json(layout.id, job, identity, composed))
         write_status(layout, Status(attempt=number))
     except OSError as error:
@@ -137,7 +140,6 @@ def _identity_json(run: str, job: Job, identity: Identity, composed: Composed) -
         "objective": asdict(identity.objective) if identity.objective is not None else None,
         "parent": asdict(identity.parent) if identity.parent is not None else None,
         "fork": asdict(identity.fork) if identity.fork is not None else None,
-        "labels": list(identity.labels),
         "command": redact(job.command),
         "overrides": redact(job.overrides),
         "config_name": job.config_name,

@@ -40,7 +40,7 @@ def leave_in_child(run: Run | None) -> None:
 
 def end_at_exit(run: Run | None) -> None:
     """End a run that its script forgot: nobody can tell then whether it was meant to end here."""
-    if run is None or not run._open or run._forked:
+    if run is None or not run._is_ours():
         return
     error = getattr(sys, "last_value", None)
     if error is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from expdb.errors import ExpdbError
+from expdb.errors import Corrupt, ExpdbError
 from expdb.model import Run, RunAt, RunState
 from expdb.store.head import read_head
 from expdb.store.layout import RunLayout, encode_name
@@ -41,7 +41,10 @@ def _named(store: Store, git_dir: Path | None, fork: RunAt | None) -> list[RunAt
     if fork is not None:
         return [fork]
     found: list[RunAt] = []
-    head = read_head(git_dir) if git_dir is not None else None
+    try:
+        head = read_head(git_dir) if git_dir is not None else None
+    except Corrupt:
+        head = None  # the run has the next best parent; `expdb status` says what is wrong
     if head is not None:
         found.append(RunAt(run=head.run, step=head.step))
     ref = read_refs(store.layout, problems=[]).get(BASELINE)

@@ -12,6 +12,8 @@ from expdb.digest import digest
 from expdb.errors import Corrupt
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Objective
+from expdb.monitor.detector import Detector
+from expdb.monitor.rules import build_rules
 from expdb.store.head import Head, read_head
 from expdb.store.locate import store_for_script
 from expdb.store.store import Store, open_store
@@ -36,6 +38,7 @@ class Start:
     variant: str
     seed: int | None
     objective: Objective | None
+    rules: Mapping[str, Detector]
     labels: tuple[str, ...]
 
     @property
@@ -102,6 +105,7 @@ def prepare(
         variant=known(_variant(job, settings)),
         seed=own_seed,
         objective=own_objective,
+        rules=build_rules(settings["monitor"]),
         labels=tuple(known(str(label)) for label in (*labels, *settings["labels"])),
     )
 

@@ -59,6 +59,9 @@ class QuietRun:
     def use_data(self, name: str, dataset: Any, **facts: Any) -> None:
         """Record nothing."""
 
+    def watch(self, step: int, values: Mapping[str, float]) -> None:
+        """Look at nothing."""
+
     def note(self, message: str) -> None:
         """Record nothing."""
 

@@ -19,6 +19,7 @@ from expdb.model import Attempt, Pin, Run, RunAt, RunState
 from expdb.store import attempts as attempt_files
 from expdb.store import resolve
 from expdb.store.checkpoints import read_manifests, verify
+from expdb.store.checkpoints import recover as recover_checkpoints
 from expdb.store.head import Head
 from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout
@@ -134,6 +135,8 @@ def join_run(
     if not assume_dead:
         require_can_resume(run)
     recover(store.root, layout, assume_dead=assume_dead or run.state is RunState.LOST)
+    # A save that was cut off between its two renames left a whole checkpoint under another name.
+    recover_checkpoints(layout)
     number = _claim(store, run, layout)
     step, warnings = last_good(layout)
     attempt = Attempt(

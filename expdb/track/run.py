@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from expdb import text
@@ -40,6 +39,7 @@ from expdb.track.heartbeat import Heartbeat
 from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
 
 if TYPE_CHECKING:
+    from expdb.monitor.detector import Detector
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.state import State
 
@@ -60,6 +60,7 @@ class Run:
         attempt: Attempt,
         objective: Objective | None,
         settings: Mapping[str, Any],
+        rules: Mapping[str, Detector],
         fork: tuple[Path, int] | None,
         book: SeriesBook,
         status: Status,
@@ -77,6 +78,7 @@ class Run:
         self.latest: dict[str, tuple[int, float]] = {}
         """Key -> (step, value) of the last host value logged."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
+        self._rules = rules
         self._trouble = ""
         self._recorder = Recorder(
             layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
@@ -85,12 +87,9 @@ class Run:
         self._checkpointer: Checkpointer | None = None
         self._started_at = time.monotonic()
         self._open, self._forked = True, False
+        sync_s, trouble = float(settings["journal"]["fsync_interval_s"]), self._say_trouble
         self._heartbeat = Heartbeat(
-            layout,
-            self.attempt,
-            self._recorder,
-            sync_s=float(settings["journal"]["fsync_interval_s"]),
-            on_trouble=self._say_trouble,
+            layout, self.attempt, self._recorder, sync_s=sync_s, on_trouble=trouble
         )
         self._heartbeat.start()
         handle = weakref.ref(self)
@@ -264,6 +263,12 @@ class Run:
         self._require_open()
         add_mark(self.layout, "note", self._redactor.text(message))
 
+    def watch(self, step: int, values: Mapping[str, float]) -> None:
+        """Let the declared rules look at a step; what they find is recorded and said."""
+        for rule in self._rules.values():
+            for found in rule.update(step, values):
+                self.event(found.step, found.severity, found.rule, found.message, found.runbook)
+
     def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
         """Record what a rule found, and say it."""
         from expdb.track.marks import add_event
@@ -277,7 +282,7 @@ class Run:
         Raises:
             Corrupt: points are still unwritten, or the last checkpoint could not be written.
         """
-        if self._open:
+        if self._is_ours():
             self._end("finished", "")
             steps = self._status.last_step or 0
             taken = "1 step" if steps == 1 else f"{steps:,} steps"
@@ -288,7 +293,7 @@ class Run:
 
     def fail(self, why: str) -> None:
         """End the run as failed, with the reason."""
-        if self._open:
+        if self._is_ours():
             why = self._redactor.text(why)
             self._end("failed", why)
             rest = f"at step {self._status.last_step or 0}: {why}"
@@ -296,7 +301,7 @@ class Run:
 
     def preempt(self, why: str) -> None:
         """End the attempt as preempted: it saved and stopped, and can be resumed."""
-        if self._open:
+        if self._is_ours():
             self._end("preempted", why)
             self._say_end("preempted", why, resume=f"expdb resume {self.id[:4]}")
 
@@ -365,6 +370,10 @@ class Run:
             self._trouble = message
             self.console.warning(message)
 
+    def _is_ours(self) -> bool:
+        """Tell whether this process may end the run: not in a fork, and not twice."""
+        return self._open and not self._forked
+
     def _require_open(self) -> None:
         if self._forked:
             raise BadInput(
@@ -377,13 +386,8 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._open or self._forked:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not self._is_ours():
             return
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self.finish()

@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
         ],
     },
     "keep": {"last": 2, "best": 1},
+    "monitor": {"non_finite": True},
     "noise": {},
     "require": [],
     "journal": {"fsync_interval_s": 5.0},
@@ -84,8 +85,10 @@ def _overlay(base: Mapping[str, Any], top: Mapping[str, Any], path: str) -> dict
             hint = f"nearest: {path}.{near[0]}" if near else f"known: {' '.join(sorted(base))}"
             raise BadInput(f"no setting is called {path}.{key}", hint=hint)
         inner, name = base[key], f"{path}.{key}"
-        if not isinstance(inner, dict):
-            out[key] = value if key in FREE else _checked(value, inner, name)
+        if key in FREE:
+            out[key] = value
+        elif not isinstance(inner, dict):
+            out[key] = _checked(value, inner, name)
         elif not isinstance(value, Mapping):
             raise BadInput(f"{name} is {type(value).__name__}, not a mapping")
         elif inner:

@@ -236,6 +236,7 @@ def _handle(
         attempt=attempt,
         objective=begun.objective,
         settings=begun.settings,
+        rules=begun.rules,
         fork=source,
         book=book,
         status=status,

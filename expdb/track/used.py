@@ -20,7 +20,14 @@ def imported_files() -> list[Path]:
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
             found.add(Path(file))
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in found if _is_file(path))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # in a folder that this user cannot look into: no part of their repository
 
 
 def used_now(attempt: Attempt) -> Attempt:

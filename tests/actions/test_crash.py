@@ -21,7 +21,7 @@ import pytest
 
 from expdb.actions.change import Goal, carry_out, finish
 from expdb.actions.go_on import abort, continue_
-from expdb.actions.record import decode
+from expdb.actions.undo import undo_goal
 from expdb.actions.unfinished import unfinished
 from expdb.git.command import verb
 from expdb.git.snapshot import take_pin
@@ -144,18 +144,10 @@ class Scene:
         carry_out(world.store, world.worktree, self.goal, since_ns=time.time_ns())
 
 
-def undo_goal(world: World) -> Goal:
+def way_back(world: World) -> Goal:
     """Return the goal that `undo` makes of the newest rollback."""
-    op = next(op for op in reversed(read_ops(world.store.layout)) if op.phase == "begin")
-    state = decode(op).before
-    return Goal(
-        kind="undo",
-        what="undo of x",
-        tree=state.tree,
-        commit=state.commit,
-        state=state,
-        undoes=op.id,
-    )
+    found = reversed(read_ops(world.store.layout))
+    return undo_goal(next(op for op in found if op.phase == "begin"))
 
 
 def settle(world: World, way: str) -> str:
@@ -197,7 +189,7 @@ def test_rollback_killed_before_any_file_operation(world: World, tmp_path: Path)
                 assert head is not None
                 assert other.git("write-tree") == scene.goal.tree
                 if number % 5 == 0:
-                    goal = undo_goal(other)
+                    goal = way_back(other)
                     carry_out(other.store, other.worktree, goal, since_ns=time.time_ns())
                     assert (other.disk(), other.status(), other.staged()) == scene.before
             else:
@@ -222,7 +214,7 @@ def test_undo_killed_before_any_file_operation(world: World, tmp_path: Path) -> 
     counts = {"nothing to settle": 0, "continued": 0, "aborted": 0}
 
     def take_back(other: World) -> None:
-        carry_out(other.store, other.worktree, undo_goal(other), since_ns=time.time_ns())
+        carry_out(other.store, other.worktree, way_back(other), since_ns=time.time_ns())
 
     for number in range(1, 400, STRIDE):
         alive = False

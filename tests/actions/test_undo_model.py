@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from expdb.actions.change import Goal, carry_out
 from expdb.actions.ops import History
-from expdb.actions.record import decode
+from expdb.actions.undo import undo_goal
 from expdb.errors import Refused
 from expdb.git.restore import verify
 from expdb.git.snapshot import take_pin
@@ -123,12 +123,8 @@ class Play:
         op = History(read_ops(self.world.store.layout)).newest_to_undo(str(self.world.git_dir))
         if op is None:
             return
-        state = decode(op).before
-        goal = Goal(
-            kind="undo", what="u", tree=state.tree, commit=state.commit, state=state, undoes=op.id
-        )
         before = self.look()
-        done = self.carry_out(goal)
+        done = self.carry_out(undo_goal(op))
         if done is None:
             assert self.look() == before
             return

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from expdb.git.restore import Blocked, PlanRow, blockers, plan, put_index_back, restore
+from expdb.git.snapshot import Saved, save_worktree
+from expdb.git.worktree import Unavailable, WorkTree, find_worktree
+
 FIRST = {
     "train.py": "lr = 1\n",
     "model.py": "width = 2\n",
@@ -92,6 +96,48 @@ class Repo:
 
     def status(self) -> bytes:
         return self.git("status", "--porcelain=v2", "-z", "-uall", "--ignored")
+
+    def edit_every_way(self) -> None:
+        self.write("train.py", "staged\n")
+        self.git("add", "train.py")
+        self.write("train.py", "staged, then edited\n")
+        self.write("notes with space.txt", "untracked\n")
+        self.write("staged new.py", "new\n")
+        self.git("add", "staged new.py")
+        self.write("soon.py", "soon\n")
+        self.git("add", "--intent-to-add", "soon.py")
+        (self.top / "model.py").unlink()
+        (self.top / "tools/run.sh").chmod(0o644)
+        (self.top / "数据/コード.py").unlink()
+        (self.top / "数据/コード.py").symlink_to("../train.py")
+        self.git("mv", "data/a b.txt", "data/moved.txt")
+        self.write("gone.py", "untracked, and in the older commit\n")
+        self.write("line\nend/deep/x", "odd\n")
+        self.write(os.fsdecode(b"latin-\xe9.txt"), "odd\n")
+
+    @property
+    def worktree(self) -> WorkTree | Unavailable:
+        return find_worktree(self.top)
+
+    def save(self, op: str) -> Saved:
+        return save_worktree(self.worktree, store_root=self.top / "runs", op=op)
+
+    def roll_to(
+        self, target: str, op: str = "op1"
+    ) -> tuple[Saved, tuple[PlanRow, ...], tuple[Blocked, ...]]:
+        """Save, plan, restore to `target`; return (saved, rows, what blocks)."""
+        saved = self.save(op)
+        rows = plan(self.worktree, saved.tree, target)
+        blocked = blockers(self.worktree, saved, rows)
+        if not blocked:
+            restore(self.worktree, base_index=saved.base_index, tree=target, rows=rows)
+        return saved, rows, blocked
+
+    def roll_back(self, saved: Saved, op: str = "op2") -> None:
+        """Undo: the same recipe towards the snapshot, then the saved index."""
+        _, _, blocked = self.roll_to(saved.tree, op)
+        assert blocked == ()
+        put_index_back(self.worktree, saved.index_copy)
 
 
 @pytest.fixture(autouse=True)

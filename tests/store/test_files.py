@@ -101,9 +101,11 @@ def test_a_file_is_created_once_and_leaves_nothing_when_it_cannot_be(
 def test_a_lock_is_held_by_one_and_given_back(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "it"
     with files.exclusive(path, what="the run"):
-        with pytest.raises(Conflict, match=f"the run is held by process {os.getpid()} on this host"):
-            with files.exclusive(path, what="the run"):
-                pass
+        with (
+            pytest.raises(Conflict, match=f"the run is held by process {os.getpid()} on this host"),
+            files.exclusive(path, what="the run"),
+        ):
+            pass
         assert path.exists()
     assert list(path.parent.iterdir()) == []
 
@@ -111,9 +113,8 @@ def test_a_lock_is_held_by_one_and_given_back(tmp_path: Path) -> None:
 def test_a_lock_of_another_host_is_never_taken(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(files.encode_json({**owner.describe(), "host": "elsewhere", "boot": "x"}))
-    with pytest.raises(Conflict, match="another host"):
-        with files.exclusive(path, what="it"):
-            pass
+    with pytest.raises(Conflict, match="another host"), files.exclusive(path, what="it"):
+        pass
     assert path.exists()
 
 
@@ -137,9 +138,7 @@ def test_many_take_over_a_dead_lock_and_never_two_hold_it(
     for _ in range(8):
         path.write_bytes(files.encode_json(dead))
         ready, taken = fork.Barrier(4), fork.Value("i", 0)
-        children = [
-            fork.Process(target=_take, args=(path, ready, inside, taken)) for _ in range(4)
-        ]
+        children = [fork.Process(target=_take, args=(path, ready, inside, taken)) for _ in range(4)]
         for child in children:
             child.start()
         for child in children:

@@ -42,7 +42,8 @@ def check(name: str) -> None:
     found = encode_name(name)
     assert 0 < len(found.encode()) <= 180
     assert set(found) <= SAFE | set("%ABCDEF~")
-    assert found[0] != "." and found[-1] != "."
+    assert not found.startswith(".")
+    assert not found.endswith(".")
     assert found.split(".")[0] not in DEVICES
     assert not found.startswith("__hive_default")
     whole, tilde, digest = found.partition("~")
@@ -106,7 +107,9 @@ def test_no_name_leaves_the_store(name: str) -> None:
     assert layout.ref(name).parent == layout.refs
 
 
-@pytest.mark.parametrize("run", ["", "..", "../x", "K3F9X2M7QD", "k3f9x2m7q", "k3f9x2m7q/", "1" * 10])
+@pytest.mark.parametrize(
+    "run", ["", "..", "../x", "K3F9X2M7QD", "k3f9x2m7q", "k3f9x2m7q/", "1" * 10]
+)
 def test_what_is_no_id_makes_no_run_folder(run: str) -> None:
     with pytest.raises(BadInput):
         StoreLayout(Path("/s")).run_dir("baseline", run)

@@ -39,7 +39,7 @@ def git_dir(tmp_path: Path) -> Path:
 
 
 def marker(op: str, layout: StoreLayout) -> Marker:
-    root = str(layout.root)
+    root = str(layout.root.resolve())
     return Marker(op=op, store=root, kind="rollback", what="rollback to x", created_at_ms=1)
 
 
@@ -175,6 +175,20 @@ def test_a_mark_stays_before_its_begin_while_the_lock_is_held(
         assert find_unfinished(git_dir, layout, holding=True) is None
         assert not marker_path(git_dir).exists()
     assert not is_held(git_dir)
+
+
+def test_a_mark_of_a_store_that_is_elsewhere_now(
+    layout: StoreLayout, git_dir: Path, tmp_path: Path
+) -> None:
+    begin = Op(id=new_id(), kind="rollback", phase="begin", what="rollback to x")
+    mark_unfinished(git_dir, marker(begin.id, layout))
+    write_op(layout, begin)
+    layout.root.rename(tmp_path / "moved")
+    assert find_unfinished(git_dir, StoreLayout(tmp_path / "moved")) == begin
+    unknown = find_unfinished(git_dir, StoreLayout(tmp_path / "other"))
+    assert unknown is not None
+    assert unknown.id == begin.id
+    assert marker_path(git_dir).exists()
 
 
 def test_only_one_mark_at_a_time_and_only_its_own_is_cleared(

@@ -82,7 +82,9 @@ def test_any_points_come_back_sorted(folder: Path, points: dict) -> None:
     wanted.sort(key=lambda row: (row[0], row[1], row[6]))
     assert [row[:3] + row[4:] for row in found] == [row[:3] + row[4:] for row in wanted]
     assert [math.isnan(row[3]) for row in found] == [math.isnan(row[3]) for row in wanted]
-    assert [bits(r[3]) for r in found if r[3] == r[3]] == [bits(r[3]) for r in wanted if r[3] == r[3]]
+    assert [bits(r[3]) for r in found if r[3] == r[3]] == [
+        bits(r[3]) for r in wanted if r[3] == r[3]
+    ]
     assert [item.name for item in folder.iterdir()] == [path.name]
 
 
@@ -97,7 +99,9 @@ def test_named_keys_only(tmp_path: Path) -> None:
     write_part(path, build_table(columns_of(points), attempt=1, rank=0))
     for keys in (["b"], ["a", "c"], ["é/x", "none"], [], ["none"]):
         table = read_part(path, keys)
-        assert table["key"].to_pylist() == [key for key in sorted(keys) if key in points for _ in "12345"]
+        assert table["key"].to_pylist() == [
+            key for key in sorted(keys) if key in points for _ in "12345"
+        ]
         assert table["step"].to_pylist() == [0, 1, 2, 3, 4] * len(set(keys) & set(points))
 
 
@@ -212,7 +216,8 @@ def test_the_list_of_parts_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{}", b"[]", b'{"parts":5}', b'{"parts":[{}]}', b'{"parts":[{"file":"a"}]}', b"\0"]
+    "data",
+    [b"", b"{}", b"[]", b'{"parts":5}', b'{"parts":[{}]}', b'{"parts":[{"file":"a"}]}', b"\0"],
 )
 def test_a_damaged_list_is_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "rank-0.json"

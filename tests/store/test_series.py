@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_steps_that_do_not_grow_are_flagged_and_right_after_a_recount(
     feed(book, points[:cut])
     feed(book, points[cut:])
     steps = [step for step, _ in points]
-    grows = all(b > a for a, b in zip(steps, steps[1:], strict=False))
+    grows = all(b > a for a, b in pairwise(steps))
     assert book.unordered == (set() if grows else {"k"})
     seen = sorted(dict(points).items())  # the last of a step wins
     book.replace("k", np.array([s for s, _ in seen]), np.array([v for _, v in seen], np.float64))

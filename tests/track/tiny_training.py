@@ -134,6 +134,9 @@ class StandIn:
             self.layout, attempt=attempt, keep=keep or {"last": None}, rank=rank
         )
 
+    def watch(self, step, values):
+        self.watched = (step, dict(values))
+
     def log(self, metrics, step=None):
         self.points += [(key, step, value) for key, value in metrics.items()]
         if self.objective.metric in metrics:

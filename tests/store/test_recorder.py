@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import subprocess
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from expdb.errors import BadInput, Corrupt
+from expdb.store import recorder, series
+from expdb.store.ids import new_id
+from expdb.store.journal import JournalReader
+from expdb.store.layout import RunLayout
+from expdb.store.parts import read_list
+from expdb.store.points import read_series
+from expdb.store.recorder import Recorder
+from expdb.store.recover import recount
+
+RUN = "k3f9x2m7qd"
+
+
+def make(folder: Path, run: str = RUN) -> RunLayout:
+    layout = RunLayout(folder / f"run={run}")
+    layout.attempt(1).mkdir(parents=True)
+    return layout
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    return make(tmp_path)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "SEAL_POINTS", 20)
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+
+
+def steps_of(layout: RunLayout, key: str = "a", *, attempts: bool = False) -> list[int]:
+    return sorted(read_series(layout.root, [key], attempts=attempts)["step"].to_pylist())
+
+
+def journals(layout: RunLayout) -> list[str]:
+    return sorted(path.name for path in layout.attempt(1).glob("*.wal*"))
+
+
+KEYS = st.sampled_from(["a", "b", "Loss", "loss", "é/数", "x" * 300])
+STEPS = st.lists(
+    st.tuples(
+        st.lists(KEYS, min_size=1, max_size=4, unique=True).map(tuple),
+        st.integers(-5, 30),
+        st.sampled_from([0.0, -0.0, 1.5, math.nan, math.inf, -math.inf]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=30)
+@given(STEPS, st.sampled_from([3, 8, 10**6]))
+def test_points_are_the_same_before_and_after_they_are_sealed(
+    tmp_path_factory: pytest.TempPathFactory, steps: list, limit: int
+) -> None:
+    layout = make(tmp_path_factory.getbasetemp(), new_id())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorder, "SEAL_POINTS", limit)
+        patch.setattr(recorder, "RETRY_S", 0.0)
+        item = Recorder(layout, run=layout.id, attempt=1)
+        for number, (keys, step, value) in enumerate(steps):
+            item.write(keys, [value] * len(keys), step, number)
+        before = read_series(layout.root, attempts=True).to_pylist()
+        item.close()
+    after = read_series(layout.root, attempts=True).to_pylist()
+    assert sorted(map(repr, before)) == sorted(map(repr, after))
+    assert len(after) == sum(len(keys) for keys, _, _ in steps)
+    assert journals(layout) == []
+    book = item.book
+    if book.unordered:
+        book = recount(layout, keys=book.unordered)
+    assert repr(dict(sorted(book.series.items()))) == repr(dict(recount(layout).series))
+
+
+def test_series_of_keys_that_share_templates_stay_exact(layout: RunLayout) -> None:
+    """A validation step logs more keys than the others: no reason to count again."""
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in range(10):
+        item.write(("loss",), [float(step)], step, 0)
+        if step % 3 == 0:
+            item.write(("val", "loss2"), [1.0, 2.0], step, 0)
+        if step % 2:
+            item.write(("loss2", "lr"), [3.0, 4.0], 100 + step, 0)
+    for step in range(10, 30):
+        keys = ("loss", "val") if step % 5 == 0 else ("loss",)
+        item.write(keys, [float(step)] * len(keys), step, 0)
+    book = item.update_book()
+    assert "loss" not in book.unordered
+    assert "val" not in book.unordered
+    assert book["loss"].count == 30
+    assert book["loss"].tail == (27.0, 28.0, 29.0)
+    assert "loss2" in book.unordered
+    item.close()
+
+
+def test_a_run_of_many_templates_defines_each_once(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    for number in range(300):
+        item.write((f"expert/{number}", "loss"), [0.0, float(number)], number, 0)
+    assert item._journal.size < 300 * 120
+    item.close()
+    assert steps_of(layout, "loss") == list(range(300))
+
+
+def test_parts_are_sealed_by_size_while_writing(layout: RunLayout, small_parts: None) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in range(200):
+        item.write(("a", "b"), (float(step), -0.0), step, step)
+        if item._sealing is not None:
+            item._sealing.join()
+    entries = read_list(layout.parts_list(1, 0))
+    assert len(entries) >= 15
+    assert steps_of(layout, attempts=True) == list(range(200))
+    book = series.load(layout.series_json)
+    assert book.through(1, 0) >= entries[-1].last_seq  # what has no journal any more is counted
+    item.close()
+    entries = read_list(layout.parts_list(1, 0))
+    assert steps_of(layout, attempts=True) == list(range(200))
+    assert sum(entry.num_points for entry in entries) == 400
+    spans = [(entry.first_seq, entry.last_seq) for entry in entries]
+    assert all(one[1] < two[0] for one, two in pairwise(spans))
+    for entry in entries:
+        assert (layout.points / entry.file).stat().st_size == entry.bytes
+        assert entry.file == f"part-a1-r0-{entry.first_seq}-{entry.last_seq}.parquet"
+    assert len(list(layout.points.iterdir())) == len(entries)
+    assert series.load(layout.series_json)["a"].count == 200
+
+
+def test_counting_beside_writing_and_sealing_never_stands_still(
+    layout: RunLayout, small_parts: None
+) -> None:
+    """The heartbeat counts while the writer begins to seal: each wants what the other holds."""
+    item = Recorder(layout, run=RUN, attempt=1)
+    stop = threading.Event()
+
+    def write() -> None:
+        for step in range(1500):
+            item.write(("a",), (1.0,), step, 0)
+        stop.set()
+
+    def count() -> None:
+        while not stop.is_set():
+            item.save_book()
+
+    threads = [threading.Thread(target=write, daemon=True) for _ in range(1)]
+    threads += [threading.Thread(target=count, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    item.close()
+    assert item.book["a"].count == 1500
+    assert item.book.unordered == set()
+    assert steps_of(layout, attempts=True) == list(range(1500))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True
+    )
+    if done.returncode != 0:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all space that is left."""
+    path = folder / "filler"
+    with path.open("ab", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    return path
+
+
+def test_a_full_disk_keeps_points_waiting_and_loses_none(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    layout, said = make(small_disk), list[str]()
+    keys = tuple(f"k{number}" for number in range(90))
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    for step in range(10):
+        item.write(keys, [float(step)] * 90, step, 0)
+    filler = fill(small_disk)
+    for step in range(10, 40):
+        item.write(keys, [float(step)] * 90, step, 0)
+    assert item.num_waiting > 0
+    assert said[0] == "store: no space left; points wait in memory, none lost"
+    reader = JournalReader(layout.journal(1, 0, 1))
+    written = list(reader)
+    assert reader.torn_bytes == 0  # the half frame was cut off
+    assert [value.step for value in written] == list(range(len(written)))
+    assert 10 <= len(written) < 40
+    assert steps_of(layout, "k7") == list(range(len(written)))
+    with pytest.raises(OSError, match="No space"):
+        item.close()
+    item.write(("more",), [1.0], 40, 0)
+    filler.unlink()
+    item.sync()
+    assert item.num_waiting == 0
+    assert said[-1].startswith("store is back: ")
+    assert steps_of(layout, "k7") == list(range(40))
+    item.write(("more",), [1.0], 41, 0)
+    item.close()
+    item.close()
+    assert (item.num_dropped, steps_of(layout, "k7")) == (0, list(range(40)))
+    assert steps_of(layout, "more", attempts=True) == [40, 41]
+    assert journals(layout) == []
+
+
+def test_what_waits_is_sealed_at_the_end_though_the_journal_never_took_it(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "RETRY_S", 3600.0)
+    layout = make(small_disk)
+    item = Recorder(layout, run=RUN, attempt=1)
+    filler = fill(small_disk)
+    for step in range(100):
+        item.write(("a", "b"), [1.0, 2.0], step, 0)
+    assert item.num_waiting > 10
+    filler.unlink()
+    item.close()
+    assert steps_of(layout, attempts=True) == list(range(100))
+
+
+def test_what_is_dropped_is_counted(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    monkeypatch.setattr(recorder, "WAITING_BYTES", 3000)
+    layout, said = make(small_disk), list[str]()
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    filler = fill(small_disk)
+    for step in range(300):
+        item.write(("a", "b"), [1.0, 2.0], step, 0)
+    assert item.num_dropped > 0
+    assert "points are dropped, and counted" in said[-1]
+    filler.unlink()
+    for step in range(300, 310):
+        item.write(("a", "b"), [1.0, 2.0], step, 0)
+    item.close()
+    found = steps_of(layout, attempts=True)
+    assert found[-10:] == list(range(300, 310))
+    assert 2 * len(found) + item.num_dropped == 2 * 310
+    assert item.book["a"].count == len(found)
+
+
+def test_a_tail_that_cannot_be_cut_back_ends_that_journal(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    layout = make(small_disk)
+    keys = tuple(f"k{number}" for number in range(90))
+    item = Recorder(layout, run=RUN, attempt=1)
+    item.write(keys, [0.0] * 90, 0, 0)
+    filler = fill(small_disk)
+
+    def fail(*args: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", fail)
+        for step in range(1, 20):
+            item.write(keys, [float(step)] * 90, step, 0)
+    assert JournalReader(layout.journal(1, 0, 1)).torn_bytes > 0
+    filler.unlink()
+    item.write(("late",), [0.0], 20, 0)
+    problems: list[str] = []
+    assert read_series(layout.root, ["k7"], problems=problems)["step"].to_pylist() == [*range(20)]
+    assert [text.split(":")[0] for text in problems] == ["rank-0.1.wal"]
+    assert len(journals(layout)) == 2
+    item.close()
+    assert steps_of(layout, "k7", attempts=True) == [*range(20)]
+    assert steps_of(layout, "late") == [20]
+
+
+def test_a_part_that_cannot_be_written_stays_in_memory_and_in_order(
+    layout: RunLayout, small_parts: None
+) -> None:
+    said: list[str] = []
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    layout.points.write_text("in the way")
+    for step in range(100):
+        item.write(("a",), (float(step),), step, 0)
+        if item._sealing is not None:
+            item._sealing.join()
+    assert any("the journal keeps what could not be sealed" in text for text in said)
+    assert read_list(layout.parts_list(1, 0)) == ()
+    assert len(journals(layout)) > 2
+    assert steps_of(layout, attempts=True) == list(range(100))
+    with pytest.raises(OSError, match="File exists"):
+        item.close()
+    assert steps_of(layout, attempts=True) == list(range(100))
+    item.write(("a",), (100.0,), 100, 0)
+    layout.points.unlink()
+    for step in range(101, 160):
+        item.write(("a",), (float(step),), step, 0)
+    item.close()
+    assert steps_of(layout, attempts=True) == list(range(160))
+    assert (item.book["a"].count, item.book.unordered) == (160, set())
+    assert journals(layout) == []
+
+
+def test_a_damaged_list_keeps_all_in_the_journal(layout: RunLayout, small_parts: None) -> None:
+    said: list[str] = []
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    layout.parts_list(1, 0).write_bytes(b"{")
+    for step in range(50):
+        item.write(("a",), (float(step),), step, 0)
+    with pytest.raises(Corrupt, match=r"rank-0\.json"):
+        item.close()
+    assert "rank-0.json" in said[0]
+    layout.parts_list(1, 0).unlink()
+    item.close()
+    assert steps_of(layout, attempts=True) == list(range(50))
+
+
+def test_a_journal_that_cannot_be_begun_is_not_tried_at_every_write(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "SEAL_POINTS", 20)
+    layout, said = make(small_disk), list[str]()
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    for step in range(19):
+        item.write(("a",), (1.0,), step, 0)
+    filler, files = fill(small_disk), len(os.listdir("/proc/self/fd"))
+    for step in range(19, 40):
+        item.write(("a",), (1.0,), step, 0)
+    assert said == ["store: no space left; points stay in the journal"]
+    assert journals(layout) == ["rank-0.1.wal"]
+    assert len(os.listdir("/proc/self/fd")) == files
+    filler.unlink()
+    item.close()
+    assert steps_of(layout, attempts=True) == list(range(40))
+
+
+@pytest.mark.parametrize("bad", ["", "x\ud800", "y" * 70_000])
+def test_a_name_that_cannot_be_stored_is_refused_and_the_others_are_kept(
+    layout: RunLayout, bad: str
+) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in (1, 2):
+        with pytest.raises(BadInput, match="the name"):
+            item.write(("a", bad, "b"), (1.0, 2.0, 3.0), step, 0)
+    with pytest.raises(BadInput):
+        item.write((bad,), (1.0,), 3, 0)
+    assert steps_of(layout, "b") == [1, 2]
+    item.close()
+    assert read_series(layout.root)["value"].to_pylist() == [1.0, 1.0, 3.0, 3.0]
+
+
+def test_a_step_beyond_64_bits_is_refused(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    with pytest.raises(BadInput, match=f"step {2**63}"):
+        item.write(("a",), (1.0,), 2**63, 0)
+    item.write(("a",), (1.0,), 2**63 - 1, 0)
+    item.close()
+    assert steps_of(layout) == [2**63 - 1]
+
+
+def test_more_keys_than_a_template_takes(
+    layout: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recorder.MAX_KEYS == 2**16 - 1
+    monkeypatch.setattr(recorder, "MAX_KEYS", 100)
+    item = Recorder(layout, run=RUN, attempt=1)
+    keys = tuple(f"k{number}" for number in range(250))
+    for step in (5, 6):
+        item.write(keys, [1.0] * 250, step, 0)
+    assert read_series(layout.root).num_rows == 500
+    item.close()
+    assert steps_of(layout, "k249", attempts=True) == [5, 6]
+
+
+def test_a_closed_recorder_takes_no_points_and_closes_again(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    item.write(("a",), (1.0,), 1, 0)
+    item.close()
+    for keys in (("a",), ("new",)):
+        with pytest.raises(BadInput, match="ended"):
+            item.write(keys, (1.0,), 2, 0)
+    item.close()
+    item.sync()
+    assert item.update_book()["a"].count == 1
+    assert steps_of(layout, attempts=True) == [1]
+
+
+def test_a_fork_cannot_write_and_does_not_disturb(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    item.write(("a",), (1.0,), 1, 0)
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:  # such as a heartbeat at the moment of the fork
+        with item._counting, item._lock:
+            held.set()
+            go.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            item.abandon()
+            item.write(("a",), (9.0,), 9, 0)
+        except BadInput as error:
+            code = 0 if "fork" in error.message else 2
+        item.close()
+        os._exit(code)
+    go.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    item.write(("a",), (2.0,), 2, 0)
+    item.close()
+    assert steps_of(layout, attempts=True) == [1, 2]
+
+
+def test_a_recorder_cannot_be_pickled(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(item)
+    item.close()
+
+
+def test_many_threads_write_one_journal(layout: RunLayout, small_parts: None) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+
+    def write(number: int) -> None:
+        for step in range(200):
+            item.write((f"t{number}", "both"), (float(step), float(number)), step, 0)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    item.close()
+    for number in range(4):
+        assert steps_of(layout, f"t{number}", attempts=True) == list(range(200))
+    assert len(steps_of(layout, "both", attempts=True)) == 800

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expdb.digest import (
@@ -43,7 +43,7 @@ TREES = st.dictionaries(KEYS, VALUES, max_size=4)
 IGNORE = st.lists(st.sampled_from(["a", "a.b", "b", "b.*", "*.a", "x"]), max_size=2)
 
 
-class Colour(str, Enum):
+class Colour(str, Enum):  # noqa: UP042 - what people write; its str() is no value
     RED = "#f00"
 
 
@@ -60,11 +60,8 @@ def test_the_order_of_keys_says_nothing(tree: Any, order: random.Random) -> None
     assert canonical(shuffled(tree, order)) == canonical(tree)
 
 
-@settings(max_examples=300)
 @given(TREES, TREES, IGNORE)
-def test_digests_are_equal_exactly_if_no_key_differs(
-    old: Any, new: Any, ignore: list[str]
-) -> None:
+def test_digests_are_equal_exactly_if_no_key_differs(old: Any, new: Any, ignore: list[str]) -> None:
     one, two = canonical(old), canonical(new)
     same = digest(one, ignore=ignore) == digest(two, ignore=ignore)
     assert same == (not differing(one, two, ignore=ignore))
@@ -90,8 +87,11 @@ def test_spellings_of_one_value(left: Any, right: Any) -> None:
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (1, True), (0, False), (1, "1"), (1.0, "1.0"), (True, "true"), (None, "null"), (None, "None"),
-        (None, ""), ([], {}), ([], None), ("a", ["a"]), (0.1, 0.1 + 2**-56), (2**53, float(2**53)),
+        (1, True), (0, False), (1, "1"), (1.0, "1.0"), (True, "true"),
+        (None, "null"),
+        (None, "None"), (None, ""), ([], {}),
+        ([], None), ("a", ["a"]), (0.1, 0.1 + 2**-56),
+        (2**53, float(2**53)),
         (float("inf"), float("-inf")), (float("inf"), "inf"), (Missing(), "???"), (Missing(), None),
         (Secret(), "<redacted>"), (Stub("${now:%H}"), "${now:%H}"), (Stub("x"), Unresolved("x")),
         (b"a", "a"), ({1: 0}, {"1": 0}), ({True: 0}, {"true": 0}), ({None: 0}, {"null": 0}),
@@ -141,7 +141,8 @@ def test_a_pattern_ignores_within_a_key() -> None:
 
 def test_flatten_gives_leaves_under_names_that_are_not_misread() -> None:
     tree = {
-        "optim": {"betas": [0.9, 0.95], "lr": 0.003}, "empty": {}, "list": [{"$x": 1, 2: Missing()}],
+        "optim": {"betas": [0.9, 0.95], "lr": 0.003}, "empty": {},
+        "list": [{"$x": 1, 2: Missing()}],
         "rope": {"0.5": "a", 0.5: "b", "a.b": "c", "val/loss": 1, "it's": 2}, "$cost": float("inf"),
     }  # fmt: skip
     assert flatten(canonical(tree)) == {
@@ -184,10 +185,10 @@ GOLDEN = {
         "loop": {"max_steps": 300, "clip": None, "precision": "bf16", "compile": True},
         "seed": 0,
     },
-    "v1:e6779d12925a5b9251be1dd080ca719afd6da2f1543e36ae0a5d816b543133ac": {
+    "v1:d1cda17ece79d87bf311ae37bb3955133cf748de82471ba9a71d02e6c3158aa9": {
         "missing": Missing(), "secret": Secret(), "stub": Stub("${now:%Y}"),
         "unresolved": Unresolved("${oc.env:X}", "not set"), "big": 2**70, "tiny": 5e-324,
-        "nan": float("nan"), "bytes": b"\xff", 1: "int", True: "bool", None: "none", 0.5: "float",
+        "nan": float("nan"), "bytes": b"\xff", 2: "int", True: "bool", None: "none", 0.5: "float",
         "$dollar": "ü", "list": [{"a": [1.5, "1.5", False]}, []],
     },
 }  # fmt: skip

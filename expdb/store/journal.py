@@ -67,19 +67,6 @@ def encode_template(number: int, keys: list[int]) -> bytes:
     return KEY.pack(b"T", number, len(keys)) + struct.pack(f"<{len(keys)}I", *keys)
 
 
-class Template:
-    """The keys of one kind of step, with its packers: `V` records of one template have one size."""
-
-    __slots__ = ("frame", "keys", "number", "record_bytes")
-
-    def __init__(self, number: int, keys: tuple[str, ...]) -> None:
-        self.number = number
-        self.keys = keys
-        self.record_bytes = VALUES.size + 8 * len(keys)
-        self.frame = struct.Struct(f"<HIQcIqq{len(keys)}d")
-        """Head of a frame and its one V record, without the checksum."""
-
-
 @dataclass(frozen=True, slots=True)
 class Values:
     """One V record: the values of one `log()` call."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from expdb.store.journal import Template
 from expdb.store.parts import Column
 from expdb.store.series import SeriesBook
+from expdb.store.templates import Template
 
 if TYPE_CHECKING:
     import numpy as np

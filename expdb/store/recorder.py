@@ -24,22 +24,12 @@ from typing import NoReturn
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.files import reason
-from expdb.store.journal import (
-    CRC,
-    FRAME,
-    MAGIC,
-    MAX_KEY_BYTES,
-    MAX_KEYS,
-    JournalWriter,
-    Template,
-    encode_frame,
-    encode_key,
-    encode_template,
-)
+from expdb.store.journal import CRC, FRAME, MAGIC, MAX_KEYS, JournalWriter, encode_frame
 from expdb.store.layout import RunLayout
 from expdb.store.packed import Frames, Packed
 from expdb.store.seal import seal
 from expdb.store.series import SeriesBook
+from expdb.store.templates import Template, Templates, is_storable, refusal
 
 SEAL_POINTS = 1_000_000
 SEAL_BYTES = 16 * 1024 * 1024
@@ -70,8 +60,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._counting = threading.Lock()
         self._closed = ""
-        self._keys: dict[str, int] = {}
-        self._templates: dict[tuple[str, ...], Template] = {}
+        self._templates = Templates()
         self._memory = Packed()
         self._older: Packed | None = None
         """What is being sealed; `_memory` has what came after it."""
@@ -190,7 +179,9 @@ class Recorder:
 
     def _leave(self, why: str) -> None:
         self._closed = why
-        self._templates = {}  # so that `write` comes by `_define` and needs no check of its own
+        self._templates = (
+            Templates()
+        )  # so that `write` comes by `_define` and needs no check of its own
         self._memory, self._older = Packed(), None
         self._journal.close()
 
@@ -200,23 +191,12 @@ class Recorder:
         """Make the template of these keys; None when they do not fit in one."""
         if self._closed:
             raise BadInput(f"run {self._run} takes no more points: {self._closed}")
-        if len(keys) > MAX_KEYS or any(refusal(key) for key in keys):
+        if not is_storable(keys):
             return None
-        new = [key for key in keys if key not in self._keys]
-        for key in new:
-            self._keys[key] = len(self._keys)
-        template = self._templates[keys] = Template(len(self._templates), keys)
+        template, records = self._templates.define(keys)
         self._seq += 1
-        self._put(encode_frame(self._seq, self._definitions(new, [template])), 0)
+        self._put(encode_frame(self._seq, records), 0)
         return template
-
-    def _definitions(self, keys: Sequence[str], templates: Sequence[Template]) -> bytes:
-        records = [encode_key(self._keys[key], key) for key in keys]
-        records += [
-            encode_template(item.number, [self._keys[key] for key in item.keys])
-            for item in templates
-        ]
-        return b"".join(records)
 
     def _write_parted(
         self, keys: tuple[str, ...], values: Sequence[float], step: int, time_ms: int
@@ -279,10 +259,10 @@ class Recorder:
             OSError: the old file stays in use.
         """
         fresh = self._next_journal()
-        if seq > 0 and self._templates:
-            every = self._definitions(list(self._keys), list(self._templates.values()))
+        records = self._templates.records()
+        if seq > 0 and records:
             try:
-                fresh.append(encode_frame(seq, every))
+                fresh.append(encode_frame(seq, records))
             except OSError:
                 fresh.remove()
                 raise
@@ -361,14 +341,3 @@ class Recorder:
             save=save,
         )
         self._sealed_seq = last
-
-
-def refusal(key: str) -> str:
-    """Return why a metric name cannot be stored; nothing when it can."""
-    if not key:
-        return "is empty"
-    try:
-        size = len(key.encode())
-    except UnicodeEncodeError:
-        return "is not UTF-8 text"
-    return f"has {size} bytes, over {MAX_KEY_BYTES}" if size > MAX_KEY_BYTES else ""

@@ -110,7 +110,7 @@ def added_keys(job: Job, keys: Sequence[str], experiment_key: str) -> dict[str, 
     Who adds a key on the command line with `+` means it: such a key is returned only if a known one
     is near.
     """
-    known = _base_keys(job, experiment_key)
+    known = _base_keys(job, experiment_key) if keys else None
     if known is None:
         return {}
     said = {text.lstrip("+").partition("=")[0] for text in job.overrides if text.startswith("+")}

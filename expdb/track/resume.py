@@ -97,7 +97,7 @@ def require_same_config(
         more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
         raise Refused(
             f"{short} {run.name} cannot be resumed with another config:"
-            f" {key} {text.config_value(old)} → {text.config_value(new)}{more}",
+            f" {key} was {text.config_value(old)}, is {text.config_value(new)}{more}",
             hint=f"start a new run from its weights: expdb.fork={short}@last",
         )
     if seed != run.seed:

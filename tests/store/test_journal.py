@@ -15,12 +15,12 @@ from expdb.store import journal
 from expdb.store.journal import (
     JournalReader,
     JournalWriter,
-    Template,
     encode_frame,
     encode_header,
     encode_key,
     encode_template,
 )
+from expdb.store.templates import Template
 
 HEADER = encode_header(run="k3f9x2m7qd", attempt=1, rank=0)
 KEYS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

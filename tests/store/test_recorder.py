@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expdb.errors import BadInput, Corrupt
-from expdb.store import recorder, series
+from expdb.store import recorder, series, templates
 from expdb.store.ids import new_id
 from expdb.store.journal import JournalReader
 from expdb.store.layout import RunLayout
@@ -384,6 +384,7 @@ def test_more_keys_than_a_template_takes(
 ) -> None:
     assert recorder.MAX_KEYS == 2**16 - 1
     monkeypatch.setattr(recorder, "MAX_KEYS", 100)
+    monkeypatch.setattr(templates, "MAX_KEYS", 100)
     item = Recorder(layout, run=RUN, attempt=1)
     keys = tuple(f"k{number}" for number in range(250))
     for step in (5, 6):

@@ -163,7 +163,8 @@ def test_a_damaged_run_json_is_an_error_that_names_it(
     "change",
     [
         {"id": "t1h6y3cz8r"}, {"id": None}, {"experiment": ""}, {"experiment": 5}, {"seed": "x"},
-        {"created_at_ms": None}, {"parent": 5}, {"parent": {}}, {"parent": {"run": "a", "step": []}},
+        {"created_at_ms": None}, {"parent": 5}, {"parent": {}},
+        {"parent": {"run": "a", "step": []}},
         {"objective": {"mode": "min"}}, {"objective": {"metric": "a", "mode": "up"}},
         {"objective": []}, {"settings": 5}, {"command": None}, {"format": "1", "id": 5},
     ],

@@ -116,14 +116,18 @@ def test_on_a_terminal_the_bar_stands_below_the_lines(terminal: Terminal, tmp_pa
     console.close_bar()
     assert terminal.getvalue().endswith("eta 0:14\x1b[K\r\x1b[K")
     # What a terminal shows in the end: each return starts the line anew, the erase clears it.
-    shown = [line.rsplit("\r", 1)[-1].removeprefix("\x1b[K") for line in terminal.getvalue().split("\n")]
+    shown = [
+        line.rsplit("\r", 1)[-1].removeprefix("\x1b[K") for line in terminal.getvalue().split("\n")
+    ]
     assert [line for line in shown if line] == [line for line in SAID if line]
     # The log has the train lines that the bar stands for.
     assert "   train  " in (tmp_path / "log.txt").read_text()
 
 
 @pytest.mark.parametrize("name", ["dumb", ""])
-def test_a_poor_terminal_gets_lines_in_ascii(terminal: Terminal, name: str, monkeypatch: Any) -> None:
+def test_a_poor_terminal_gets_lines_in_ascii(
+    terminal: Terminal, name: str, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("TERM", name or "dumb")
     console, _ = started(terminal)
     console.line("  optim.lr  0.003 → 0.01, noise ±0.022")

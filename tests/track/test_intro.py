@@ -14,6 +14,7 @@ from expdb.model import Objective, Pin, Run, RunState, Series
 from expdb.track import intro
 
 COMMIT = "4be1f02" + "0" * 33
+SNAPSHOT = "0d57b3a" + "0" * 33
 LOSS = Objective(metric="val/loss")
 
 
@@ -22,7 +23,9 @@ def run_of(**changes: Any) -> Run:
         key="val/loss", count=7, nonfinite=0, first_step=0, first=5.6, last_step=300, last=1.848
     )
     values: dict[str, Any] = {
-        field.name: None for field in dataclasses.fields(Run) if field.default is dataclasses.MISSING
+        field.name: None
+        for field in dataclasses.fields(Run)
+        if field.default is dataclasses.MISSING
     }
     values |= {
         "id": "k3f9x2m7qd", "experiment": "baseline", "variant": "", "seed": 0, "objective": LOSS,
@@ -75,7 +78,9 @@ def test_the_parent_and_what_differs_from_it() -> None:
     assert parent({}) == [
         "  parent     k3f9 baseline, nothing differs (also the seed): a repeat of k3f9"
     ]
-    assert parent({}, same_seed=False) == ["  parent     k3f9 baseline, nothing differs but the seed"]
+    assert parent({}, same_seed=False) == [
+        "  parent     k3f9 baseline, nothing differs but the seed"
+    ]
 
 
 def test_hostile_keys_are_text() -> None:
@@ -88,7 +93,7 @@ def test_hostile_keys_are_text() -> None:
         (Pin(commit=COMMIT, branch="main"), "  code       main 4be1f02, clean"),
         (Pin(commit=COMMIT, branch="detached"), "  code       detached 4be1f02, clean"),
         (
-            Pin(commit=COMMIT, branch="main", dirty=True, num_edits=3, snapshot="0d57b3a" + "0" * 33),
+            Pin(commit=COMMIT, branch="main", dirty=True, num_edits=3, snapshot=SNAPSHOT),
             "  code       main 4be1f02 with 3 edits, kept as snapshot 0d57b3a",
         ),
         (

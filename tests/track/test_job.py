@@ -11,9 +11,7 @@ KEYS = ["optim.lr", "optim.wd", "optim.betas", "loop.max_steps", "loop.batch_siz
 
 
 def variant(*overrides: str) -> str:
-    return variant_of(
-        overrides, experiment_key="exp", seed_key="seed", ignore=["loop.num_workers"]
-    )
+    return variant_of(overrides, experiment_key="exp", seed_key="seed", ignore=["loop.num_workers"])
 
 
 def test_outside_hydra_there_are_no_overrides() -> None:
@@ -25,7 +23,8 @@ def test_outside_hydra_there_are_no_overrides() -> None:
 @pytest.mark.parametrize(
     ("overrides", "name"),
     [
-        ([], "adhoc"), (["optim.lr=1"], "adhoc"), (["+exp=exp01"], "exp01"), (["exp=exp01"], "exp01"),
+        ([], "adhoc"), (["optim.lr=1"], "adhoc"), (["+exp=exp01"], "exp01"),
+        (["exp=exp01"], "exp01"),
         (["+exp=[a,b]"], "a+b"), (["+exp=[a, 'b']"], "a+b"), (["+experiment=a"], "adhoc"),
         (["+exp="], "adhoc"), (["a=1", "++exp=sub/deep"], "sub/deep"),
     ],
@@ -56,7 +55,8 @@ def test_a_variant_is_what_is_left_in_one_spelling(overrides: list[str], name: s
     ("typed", "meant"),
     [
         ("optim.learning_rate", "optim.lr"), ("optim.dw", "optim.wd"), ("optim.lrr", "optim.lr"),
-        ("loop.max_step", "loop.max_steps"), ("loop.bs", "loop.batch_size"), ("optm.betas", "optim.betas"),
+        ("loop.max_step", "loop.max_steps"), ("loop.bs", "loop.batch_size"),
+        ("optm.betas", "optim.betas"),
         ("completely.other", ""), ("optim.beta", "optim.betas"),
     ],
 )  # fmt: skip

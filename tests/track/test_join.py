@@ -40,7 +40,7 @@ def start(root: Path, cfg: Any = None, **options: Any) -> Any:
 
 
 def stopped(root: Path, *steps: int, objective: Any = None) -> str:
-    """A run with checkpoints, preempted; the weight of step k is k, the loss of step k is 10 - k."""
+    """A preempted run with checkpoints; at step k the weight is k and the loss 10 - k."""
     run = start(root, objective=objective or "val/loss")
     made = state()
     for step in steps:
@@ -109,8 +109,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(root: Path) -> None:
 @pytest.mark.parametrize(
     ("cfg", "options", "words"),
     [
-        ({**CONFIG, "optim": {"lr": 0.2}}, {}, "another config: optim.lr 0.1 → 0.2"),
-        ({**CONFIG, "optim": {"lr": 0.1, "wd": True}, "n": 1}, {}, "n - → 1 (and 1 more)"),
+        ({**CONFIG, "optim": {"lr": 0.2}}, {}, "another config: optim.lr was 0.1, is 0.2"),
+        ({**CONFIG, "optim": {"lr": 0.1, "wd": True}, "n": 1}, {}, "n was -, is 1 (and 1 more)"),
         (CONFIG, {"seed": 1}, "has seed 0, not 1"),
     ],
 )
@@ -122,9 +122,7 @@ def test_another_config_or_seed_is_refused_with_the_way_out(
         start(root, cfg, resume=first, **options)
     assert words in caught.value.message
     assert caught.value.exit_code == 4
-    assert caught.value.hints == (
-        f"start a new run from its weights: expdb.fork={first[:4]}@last",
-    )
+    assert caught.value.hints == (f"start a new run from its weights: expdb.fork={first[:4]}@last",)
     assert len(read_run(root / "exp=exp01" / f"run={first}", store_root=root).attempts) == 1
 
 
@@ -193,7 +191,12 @@ def test_of_several_processes_that_resume_a_killed_run_one_goes_on(root: Path) -
 
 def test_a_fork_is_a_new_run_from_a_checkpoint(root: Path) -> None:
     first = stopped(root, 3, 6, 9, objective={"metric": "val/loss", "mode": "max"})
-    for word, step in ((f"{first}@6", 6), (first, 9), (f"{first[:4]}@last", 9), (f"{first}@best", 3)):
+    for word, step in (
+        (f"{first}@6", 6),
+        (first, 9),
+        (f"{first[:4]}@last", 9),
+        (f"{first}@best", 3),
+    ):
         kept = {item.step for item in read_manifests(run_layout(root, first)) if item.complete}
         if step not in kept:
             with pytest.raises(NotFound):
@@ -205,7 +208,9 @@ def test_a_fork_is_a_new_run_from_a_checkpoint(root: Path) -> None:
         made = read_run(run.dir, store_root=root)
         assert made.fork == made.parent == RunAt(run=first, step=step)
         assert run.id != first
-        assert f"forks {first[:4]}@{step}\n  parent     {first[:4]} exp01, 1 key differs" in said(run)
+        assert f"forks {first[:4]}@{step}\n  parent     {first[:4]} exp01, 1 key differs" in said(
+            run
+        )
 
 
 def run_layout(root: Path, run: str) -> Any:

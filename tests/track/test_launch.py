@@ -34,7 +34,7 @@ def place(env: Mapping[str, str]) -> tuple[int, int]:
         ({"SLURM_PROCID": "1"}, 1, 2),
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "4"}, 1, 4),
         ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "8"}, 1, 2),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, 0, 1),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, 0, 1),
         # The batch script itself is one process, whatever its tasks will be.
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"}, 0, 1),
         ({**TORCHRUN, "SLURM_PROCID": "0", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, 2, 4),
@@ -46,7 +46,9 @@ def test_the_place_of_a_process(env: dict[str, str], rank: int, world: int) -> N
 
 
 def name(*environments: Mapping[str, str], digests: tuple[str, ...] = ("d",)) -> list[str]:
-    return [find_launch(d, env).name.partition(":start")[0] for env in environments for d in digests]
+    return [
+        find_launch(d, env).name.partition(":start")[0] for env in environments for d in digests
+    ]
 
 
 def test_ranks_of_one_launch_have_one_name_and_other_launches_another() -> None:
@@ -64,7 +66,9 @@ def test_ranks_of_one_launch_have_one_name_and_other_launches_another() -> None:
     assert name(ranks[0]) == name(ranks[1])
     others = [{**ranks[0], **more} for more in ({"SLURM_JOB_ID": "8"}, {"SLURM_STEP_ID": "1"})]
     assert len({*name(ranks[0]), *name(*others)}) == 3
-    assert name({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "h", "RANK": "0"})[0][:9] == "master:h:"
+    assert (
+        name({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "h", "RANK": "0"})[0][:9] == "master:h:"
+    )
 
 
 def test_a_process_alone_has_a_name_only_where_a_scheduler_may_restart_it() -> None:
@@ -92,7 +96,7 @@ out = []
 for number in range(rounds):
     with expdb.start({"lr": 0.1, "n": number}, store=root, name="ddp", seed=0) as run:
         run.log({"train/loss": 1.0}, step=3 + run.step)
-        run.log({"val/loss": None}, step=1) if run.store is None else run.log({"val/loss": 2.0}, step=1)
+        run.log({"val/loss": 2.0 if run.store else None}, step=1)
         out.append([run.id, run.attempt, str(run.dir)])
         # The last rank to arrive must still find the run alive.
         mark = root / f"mark{number}-{sys.argv[3]}"
@@ -110,7 +114,16 @@ def launch(root: Path, envs: list[dict[str, str]], *, rounds: int = 1, end: str 
         mark.unlink()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(root), str(rounds), str(number), str(len(envs)), end],
+            [
+                sys.executable,
+                "-c",
+                SCRIPT,
+                str(root),
+                str(rounds),
+                str(number),
+                str(len(envs)),
+                end,
+            ],
             env={**os.environ, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

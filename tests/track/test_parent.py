@@ -50,7 +50,9 @@ def test_head_then_the_ref_and_a_fork_before_all(root: Path, tmp_path: Path) -> 
     assert parent(root, tmp_path) == RunAt(run=second)
     layout = open_store(root).layout
     at = RunAt(run=first, step=3)
-    move_ref(layout, "baseline", "ref", before=None, after=at, op=Op(id="abcdefghj1", kind="baseline"))
+    move_ref(
+        layout, "baseline", "ref", before=None, after=at, op=Op(id="abcdefghj1", kind="baseline")
+    )
     assert parent(root, tmp_path) == RunAt(run=first, step=3)
     write_head(tmp_path, Head(run=third, step=20, op="abcdefghj2"))
     assert parent(root, tmp_path) == RunAt(run=third, step=20)

@@ -52,7 +52,8 @@ def test_one_rule_for_one_value_and_for_many(run: Any) -> None:
                 run.log(call, step=number)
                 answers[way].append("taken")
             except BadInput as error:
-                assert f"{next(iter(call))} at step {number} is {expected}" in error.message
+                said = error.message
+                assert f"{next(iter(call))} at step {number} is {expected}" in said
                 answers[way].append("refused")
     assert answers[0] == answers[1]
     kept = points(run)
@@ -136,7 +137,11 @@ def test_an_eval_is_a_file_and_points(run: Any) -> None:
     facts = {"n": 10042, "shots": 0, "scorer": "x", "items": "sha256:1"}
     run.log_eval("hellaswag", {"acc": 0.31, "acc_stderr": np.float32(0.5)}, step=300, **facts)
     [kept] = read_run(run.dir, store_root=run.store.root).evals
-    assert (kept.task, kept.step, kept.metrics) == ("hellaswag", 300, {"acc": 0.31, "acc_stderr": 0.5})
+    assert (kept.task, kept.step, kept.metrics) == (
+        "hellaswag",
+        300,
+        {"acc": 0.31, "acc_stderr": 0.5},
+    )
     assert (kept.n, kept.shots, kept.items_digest) == (10042, 0, "sha256:1")
     assert points(run)[0] == ("eval/hellaswag/acc", 300, 0.31)
     for task, metrics in (("", {"acc": 1}), ("x", {"acc": None})):
@@ -174,8 +179,14 @@ def test_notes_and_events_are_kept(run: Any) -> None:
 def test_after_the_end_nothing_is_taken(run: Any) -> None:
     run.log({"x": 1.0}, step=1)
     run.finish()
-    for call in (lambda: run.log({"x": 2.0}), lambda: run.log_eval("a", {"b": 1}), lambda: run.note("x"),
-                 lambda: run.use_data("a", "b", digest="c"), lambda: run.checkpoint(1, None)):  # fmt: skip
+    calls = (
+        lambda: run.log({"x": 2.0}),
+        lambda: run.log_eval("a", {"b": 1}),
+        lambda: run.note("x"),
+        lambda: run.use_data("a", "b", digest="c"),
+        lambda: run.checkpoint(1, None),
+    )
+    for call in calls:
         with pytest.raises(BadInput, match="has ended"):
             call()
     assert points(run) == [("x", 1, 1.0)]

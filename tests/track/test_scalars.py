@@ -61,7 +61,9 @@ def test_the_good_values_of_a_call_are_kept_beside_the_bad_ones() -> None:
     ]
 
 
-@pytest.mark.parametrize(("step", "whole"), [(3, 3), (3.0, 3), (np.int64(3), 3), (True, 1), (-1, -1)])
+@pytest.mark.parametrize(
+    ("step", "whole"), [(3, 3), (3.0, 3), (np.int64(3), 3), (True, 1), (-1, -1)]
+)
 def test_steps(step: Any, whole: int) -> None:
     assert whole_step(step) == whole
     assert whole_step(torch.tensor(4)) == 4

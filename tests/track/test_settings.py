@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from expdb.errors import BadInput
 from expdb.model import Objective
@@ -28,7 +30,7 @@ def test_what_is_left_out_has_its_default_and_the_defaults_stay() -> None:
     ("section", "words"),
     [
         ({"resum": "auto"}, "no setting is called expdb.resum; nearest: expdb.resume"),
-        ({"digest": {"ignor": []}}, "no setting is called expdb.digest.ignor; nearest: expdb.digest.ignore"),
+        ({"digest": {"ignor": []}}, "expdb.digest.ignor; nearest: expdb.digest.ignore"),
         ({"xyzzy": 1}, "no setting is called expdb.xyzzy; known: code digest"),
         ({"dirty": "maybe"}, "expdb.dirty is 'maybe'; it is one of: snapshot allow refuse"),
         ({"keep": 3}, "expdb.keep is int, not a mapping"),
@@ -66,3 +68,13 @@ def test_a_config_may_use_the_word_objective_for_something_else() -> None:
     assert declared_objective({"metric": "a", "mode": "max"}) == Objective(metric="a", mode="max")
     with pytest.raises(BadInput):
         declared_objective({"metric": "a", "mode": "up"})
+
+
+def test_the_config_group_says_every_setting_with_its_default() -> None:
+    """So each can be overridden without a plus: `expdb.print=quiet`."""
+    path = Path(__file__).parents[2] / "conf" / "expdb" / "default.yaml"
+    said = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(said, dict)
+    assert effective(said) == effective({})
+    # The rules have a group of their own, `monitor`, which says them there.
+    assert said == {key: value for key, value in DEFAULTS.items() if key != "monitor"}

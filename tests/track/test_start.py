@@ -171,9 +171,15 @@ def test_a_with_block_that_ends_well_finishes(store: Path) -> None:
 def test_a_with_block_that_ends_badly_says_why_and_lets_the_error_go_on(
     store: Path, error: BaseException, state: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(type(error)), start(store, {}) as run:
-        run.log({"x": 1.0}, step=7)
-        raise error
+    run = start(store, {})
+
+    def train() -> None:
+        with run:
+            run.log({"x": 1.0}, step=7)
+            raise error
+
+    with pytest.raises(type(error)):
+        train()
     kept = read(store, run)
     assert (kept.state, kept.last_step) == (state, 7)
     assert kept.reason.startswith(reason)
@@ -210,7 +216,10 @@ def test_a_script_that_forgets_its_run_leaves_it_failed_with_a_reason(
     store: Path, how: str, reason: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORGETS, str(store), how], capture_output=True, text=True, check=False
+        [sys.executable, "-c", FORGETS, str(store), how],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == (1 if how == "raise" else 0)
     [(_, folder, _)] = run_dirs(store)
@@ -238,7 +247,7 @@ def test_edits_are_kept_counted_or_refused(repo: Path, store: Path) -> None:
     (repo / "x.log").write_text("left out\n")
     status = git(repo, "status", "--porcelain")
     objects = git(repo, "count-objects")
-    with pytest.raises(Refused, match="the work tree has 2 edits, and expdb.dirty=refuse"):
+    with pytest.raises(Refused, match="the work tree has 2 edits, and"):
         start(store, dirty="refuse")
     assert not list(run_dirs(store))
     with start(store, {"expdb": {**QUIET, "dirty": "allow"}}) as run:
@@ -247,9 +256,10 @@ def test_edits_are_kept_counted_or_refused(repo: Path, store: Path) -> None:
     assert (pin.dirty, pin.num_edits, pin.snapshot, pin.tree) == (True, 2, None, None)
     assert (pin.commit, pin.reproducible) == (git(repo, "rev-parse", "HEAD"), False)
     assert git(repo, "count-objects") == objects
-    assert f"main {pin.commit[:7]} with 2 edits, not kept" in (
-        run.dir / "attempts" / "1" / "log.txt"
-    ).read_text()
+    assert (
+        f"main {pin.commit[:7]} with 2 edits, not kept"
+        in (run.dir / "attempts" / "1" / "log.txt").read_text()
+    )
     with start(store) as run:
         pass
     pin = read(store, run).pin
@@ -383,7 +393,7 @@ def others_store(tmp_path: Path) -> Path:
 
 def test_a_store_of_another_user_is_refused(others_store: Path, another_uid: None) -> None:
     before = sorted(path for path, *_ in os.walk(others_store))
-    with pytest.raises(Corrupt, match="cannot write to the store .*: no permission") as caught:
+    with pytest.raises(Corrupt, match=r"cannot write to the store .*: no permission") as caught:
         start(others_store)
     assert caught.value.exit_code == 5
     assert "expdb.store=" in caught.value.hints[0]
@@ -424,4 +434,3 @@ def test_an_unfinished_rollback_stops_a_start(repo: Path, store: Path) -> None:
     with pytest.raises(Refused, match=r"rollback to k3f9 stopped before its end"):
         start(store)
     assert [name for name, *_ in run_dirs(store)] == [run.id]
-

@@ -1,0 +1,123 @@
+"""What loads what, at run time and by contract: layers are real, and cheap things stay cheap."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {
+    "torch", "duckdb", "hydra", "pyarrow", "numpy", "click", "rich", "textual", "omegaconf",
+    "psutil",
+}  # fmt: skip
+SCREEN = {"duckdb", "click", "rich", "textual"}
+
+REPORT = """
+import json, sys
+names = json.loads(sys.argv[2])
+before = set(sys.modules)
+exec(sys.argv[1])
+print(json.dumps(sorted(name for name in names if name in set(sys.modules) - before)))
+"""
+EACH = """
+import importlib, json, sys
+found = {}
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+    for heavy in json.loads(sys.argv[2]):
+        if heavy in sys.modules and heavy not in found:
+            found[heavy] = name
+print(json.dumps(found))
+"""
+
+
+def loaded(code: str, names: set[str]) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, code, json.dumps(sorted(names))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def modules(*packages: str) -> list[str]:
+    found = []
+    for package in packages:
+        for path in sorted((ROOT / "expdb" / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found.append(name.removesuffix(".__init__"))
+    return found
+
+
+def test_import_expdb_loads_nothing_heavy() -> None:
+    assert (
+        loaded("import expdb; expdb.ExpdbError; dir(expdb)", HEAVY | {"yaml", "asyncio"}) == set()
+    )
+
+
+def test_the_public_names_are_there_on_first_use() -> None:
+    code = "import expdb\nfor name in expdb.__all__: getattr(expdb, name)"
+    assert loaded(code, HEAVY) >= {"duckdb"}  # the store's reader; a start needs none of it
+    assert loaded(
+        "import expdb\ntry: expdb.nothing\nexcept AttributeError: import click", {"click"}
+    )
+
+
+@pytest.mark.parametrize("package", ["track", "store", "git", "monitor", "demo"])
+def test_training_never_loads_the_database_or_the_screen(package: str) -> None:
+    names = modules(package)
+    assert f"expdb.{package}" in names
+    done = subprocess.run(
+        [sys.executable, "-c", EACH, json.dumps(names), json.dumps(sorted(SCREEN))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {}
+
+
+def test_a_start_loads_neither_torch_nor_the_database(tmp_path: Path) -> None:
+    code = (
+        "import expdb\n"
+        f"with expdb.start({{'a': 1}}, store={str(tmp_path)!r}) as run:\n"
+        "    run.log({'x': 1.0}, step=1)"
+    )
+    assert loaded(code, SCREEN | {"torch", "hydra", "omegaconf"}) == set()
+
+
+def test_the_hydra_plugin_loads_the_standard_library_and_hydra_only() -> None:
+    code = "import hydra_plugins.expdb_conf.plugin"
+    others = HEAVY - {"hydra", "omegaconf"} | {"expdb.track", "expdb.store"}
+    assert loaded(code, others) == set()
+
+
+def test_help_is_cheap() -> None:
+    code = (
+        "import sys; sys.argv = ['expdb', '--help']\n"
+        "from expdb.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code"
+    )
+    names = {"torch", "duckdb", "hydra", "pyarrow", "textual", "numpy", "omegaconf", "rich"}
+    assert loaded(code, names) == set()
+
+
+def test_the_contracts_hold() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 kept, 0 broken" in done.stdout

@@ -50,9 +50,6 @@ ASCII: Final = Signs(
     bar_left=".",
     line="-",
 )
-_TO_ASCII: Final = str.maketrans(
-    {"→": "->", "±": "+-", "…": "..", "·": ".", "├": "|", "└": "\\", "│": "|", "─": "-", "━": "#"}
-)
 
 Colour = Literal["", "green", "red", "yellow", "cyan", "dim", "bold"]
 
@@ -80,6 +77,12 @@ STATE_GLYPHS: Final[Mapping[str, StateLook]] = {
     "invalid": StateLook(glyph="✗", ascii="x", colour="red"),
     "not applicable": StateLook(glyph="-", ascii="-", colour="dim"),
 }
+
+
+_TO_ASCII: Final = str.maketrans(
+    {"→": "->", "±": "+-", "…": "..", "·": ".", "├": "|", "└": "\\", "│": "|", "─": "-", "━": "#"}
+    | {look.glyph: look.ascii for look in STATE_GLYPHS.values()}
+)
 
 
 def signs(ascii: bool) -> Signs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from expdb.actions.naming import at_step, named, short
+from expdb.actions.naming import at_step, named
 from expdb.actions.results import BaselineResult
 from expdb.actions.unfinished import require_finished
 from expdb.errors import NotFound, Refused
@@ -18,6 +18,7 @@ from expdb.store.ids import new_id
 from expdb.store.refs import move_ref, read_ref
 from expdb.store.resolve import Resolved
 from expdb.store.store import Store
+from expdb.text import short_id
 
 
 def show_baseline(reader: Reader) -> BaselineResult:
@@ -47,22 +48,22 @@ def set_baseline(
     run = reader.run(resolved.run)
     fault = _fault(run)
     if fault:
-        who = short(store, run.id)
+        who = short_id(run.id, reader.id_length)
         raise Refused(
-            f"{named(store, run)} cannot be the baseline: {fault}",
+            f"{named(run, reader.id_length)} cannot be the baseline: {fault}",
             hint=f"what happened: expdb show {who}",
         )
     before = _at(read_ref(store.layout, BASELINE))
     after = RunAt(run=run.id, step=resolved.step)
     if before == after:
         return BaselineResult(before=before, after=after, op=None, run=run)
-    was = "none" if before is None else at_step(short(store, before.run), before.step)
+    was = "none" if before is None else at_step(short_id(before.run, reader.id_length), before.step)
     op = ref_op(
         kind="baseline",
         name=BASELINE,
         before=before,
         after=after,
-        what=f"{BASELINE} → {at_step(short(store, run.id), after.step)} (was {was})",
+        what=f"{BASELINE} → {at_step(short_id(run.id, reader.id_length), after.step)} (was {was})",
         worktree=worktree,
     )
     move_ref(store.layout, BASELINE, "ref", before=before, after=after, op=op)

@@ -9,8 +9,8 @@ is needed to go on in either direction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from expdb.actions.checks import (
@@ -20,12 +20,12 @@ from expdb.actions.checks import (
     require_free,
     store_paths,
 )
-from expdb.actions.live import require_none_started
+from expdb.actions.live import Idle, require_none_started
 from expdb.actions.plan import odd_modes, save_and_plan
 from expdb.actions.record import Change, TreeState, decode, encode
 from expdb.actions.unfinished import require_finished
 from expdb.errors import Corrupt, Refused
-from expdb.git.disk import kind_of
+from expdb.git.disk import State, kind_of
 from expdb.git.index import entries
 from expdb.git.restore import PlanRow, path_states, put_index_back, restore, verify
 from expdb.git.snapshot import Saved, forget_saved
@@ -90,9 +90,9 @@ def carry_out(
     *,
     force: bool = False,
     own: bool = False,
-    since_ns: int,
+    idle: Idle | None = None,
 ) -> Done:
-    """Bring the work tree to the goal; `since_ns` is when the check for live runs was made.
+    """Bring the work tree to the goal; `idle` are the runs that need no further look.
 
     Raises:
         Refused: something would be lost, or is in the way; nothing was written.
@@ -114,7 +114,7 @@ def carry_out(
         begun = False
         try:
             aside = goal.aside if goal.kind == "rollback" else ""
-            require_none_started(store, worktree.git_dir, since_ns=since_ns, aside=aside)
+            require_none_started(store, worktree.git_dir, idle=idle, aside=aside)
             begin = _begin(store, worktree, goal, op, force=force, own=own)
             ops.write_op(store.layout, begin)
             begun = True
@@ -200,10 +200,13 @@ def finish(
     begin: Op,
     *,
     back: bool = False,
-    force: bool = False,
+    saved_since: Mapping[str, State | None] | None = None,
     saved_refs: Sequence[str] = (),
 ) -> Done:
     """Do what a begin-op says, or with `back` take it back; any part may have been done already.
+
+    `saved_since` are the paths that were edited since and are saved, each with what it was saved
+    as: only as such it is overwritten.
 
     Raises:
         Refused: a path was edited since, or git's index is locked; nothing was written.
@@ -218,8 +221,7 @@ def finish(
             worktree,
             base_index=private / f"{begin.id}.base-index",
             tree=change.after.tree,
-            rows=change.rows,
-            force=force,
+            rows=_as_saved(change.rows, saved_since or {}),
         )
     for path, mode in change.after.modes.items():
         if kind_of(worktree.top, path) == "file":
@@ -230,6 +232,11 @@ def finish(
     write_head(worktree.git_dir, change.after.head)
     _end(store, worktree, begin, phase="abort" if back else "end", saved_refs=saved_refs)
     return Done(op=begin, change=change, num_written=num_written, edited_outside=outside)
+
+
+def _as_saved(rows: Sequence[PlanRow], saved: Mapping[str, State | None]) -> tuple[PlanRow, ...]:
+    """Return the rows with what was saved since as what stands before them."""
+    return tuple(replace(row, before=saved[row.path]) if row.path in saved else row for row in rows)
 
 
 def _end(
@@ -252,7 +259,7 @@ def _end(
         host=ops.host(),
         work_tree=begin.work_tree,
     )
-    ops.write_op(store.layout, end)
+    ops.write_op(ops.layout_of(begin.id, worktree.git_dir, store.layout), end)
     ops.clear_unfinished(worktree.git_dir, begin.id)
 
 

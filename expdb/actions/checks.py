@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from expdb.actions.naming import named, short
+from expdb.actions.naming import named
 from expdb.errors import Corrupt, NotFound, Refused
 from expdb.git.diff import has_object
 from expdb.git.restore import Blocked, PlanRow
 from expdb.git.worktree import WorkTree
+from expdb.index.reader import Reader
 from expdb.model import Checkpoint, Pin, Run
 from expdb.store import checkpoints
 from expdb.store.layout import RunLayout
 from expdb.store.store import Store
-from expdb.text import plain
+from expdb.text import plain, short_id
 
 UNDONE_BY = {
     "rebase": "git rebase --continue, or --abort, then again",
@@ -49,19 +50,19 @@ def pin_of(run: Run, checkpoint: Checkpoint) -> Pin:
     return run.pin
 
 
-def require_code(store: Store, worktree: WorkTree, run: Run, pin: Pin) -> tuple[str, str]:
+def require_code(reader: Reader, worktree: WorkTree, run: Run, pin: Pin) -> tuple[str, str]:
     """Return (commit, tree) of the code of a run.
 
     Raises:
         Refused: the run has no pinned code.
         NotFound: its commit is not in this repository.
     """
-    who = named(store, run)
+    who = named(run, reader.id_length)
     if pin.pinned is None:
         why = "; ".join(pin.reasons) or "it was not pinned"
         raise Refused(
             f"the code of {who} is not kept: {why}",
-            hint=f"its config and weights are: expdb path {short(store, run.id)}",
+            hint=f"its config and weights are: expdb path {short_id(run.id, reader.id_length)}",
         )
     tree = worktree.tree_of(pin.pinned) if has_object(worktree, pin.pinned) else None
     if tree is None:
@@ -73,22 +74,22 @@ def require_code(store: Store, worktree: WorkTree, run: Run, pin: Pin) -> tuple[
     return pin.pinned, tree
 
 
-def require_checkpoint(store: Store, run: Run, step: int, *, command: str) -> Checkpoint:
+def require_checkpoint(reader: Reader, run: Run, step: int, *, command: str) -> Checkpoint:
     """Return the checkpoint after reading every byte of it.
 
     Raises:
         Refused: it is missing, incomplete or damaged.
     """
-    layout = RunLayout(store.root / run.path)
+    layout = RunLayout(reader.store.root / run.path)
     try:
         return checkpoints.verify(layout, step)
     except (NotFound, Corrupt) as error:
         problem = checkpoints.damage(layout, step) if isinstance(error, Corrupt) else ""
         good = checkpoints.next_good(layout, step)
         raise Refused(
-            f"checkpoint {step} of {named(store, run)} is "
+            f"checkpoint {step} of {named(run, reader.id_length)} is "
             + (f"damaged: {problem}" if problem else "not there"),
-            hint=() if good is None else f"{command} {short(store, run.id)}@{good}",
+            hint=() if good is None else f"{command} {short_id(run.id, reader.id_length)}@{good}",
         ) from error
 
 

@@ -38,9 +38,9 @@ def to_worktree(
     target = choose_target(reader, word, head=None if head is None else head.at)
     run = target.run
     checkpoint = checks.require_checkpoint(
-        store, run, target.step, command="expdb rollback --worktree DIR"
+        reader, run, target.step, command="expdb rollback --worktree DIR"
     )
-    commit, tree = checks.require_code(store, worktree, run, checks.pin_of(run, checkpoint))
+    commit, tree = checks.require_code(reader, worktree, run, checks.pin_of(run, checkpoint))
     folder = folder.absolute()
     how = ("--detach",) if branch is None else ("-b", branch)
     try:
@@ -54,7 +54,7 @@ def to_worktree(
         id=new_id(),
         kind="worktree",
         created_at_ms=ops.now_ms(),
-        what=f"work tree at {at_step(named(store, run), target.step)}",
+        what=f"work tree at {at_step(named(run, reader.id_length), target.step)}",
         after={"run": run.id, "step": target.step, "commit": commit, "tree": tree},
         who=ops.who(),
         host=ops.host(),

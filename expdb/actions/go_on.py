@@ -14,7 +14,8 @@ from expdb.actions.change import Kind, finish
 from expdb.actions.record import Change, decode
 from expdb.actions.results import RollbackResult
 from expdb.errors import NotFound, Refused
-from expdb.git.disk import kind_of
+from expdb.git.disk import State, kind_of
+from expdb.git.index import entries
 from expdb.git.objects import REFS
 from expdb.git.restore import path_states
 from expdb.git.snapshot import save_worktree
@@ -55,16 +56,18 @@ def _settle(store: Store, worktree: WorkTree, *, back: bool, force: bool) -> Rol
         change = decode(begin)
         states = path_states(worktree, change.rows) if change.rows else {}
         edited = [path for path, where in states.items() if where == "other"]
-        saved: tuple[str, ...] = ()
+        saved: dict[str, State | None] = {}
+        saved_refs: tuple[str, ...] = ()
         if edited:
             can_save = not any(kind_of(worktree.top, path) == "folder" for path in edited)
             if not force or not can_save:
                 raise _edited(begin, edited, back=back, can_save=can_save)
-            saved = (_save_again(store, worktree, begin, change, edited),)
+            ref, saved = _save_again(store, worktree, begin, change, edited)
+            saved_refs = (ref,)
         goal = "before" if back else "after"
         left = sum(1 for where in states.values() if where != goal)
         try:
-            finish(store, worktree, begin, back=back, force=bool(edited), saved_refs=saved)
+            finish(store, worktree, begin, back=back, saved_since=saved, saved_refs=saved_refs)
         except Refused as error:
             if error.details and not error.hints:  # found by the restore, before its first write
                 raise _edited(begin, list(error.details), back=back, can_save=False) from error
@@ -83,18 +86,21 @@ def _settle(store: Store, worktree: WorkTree, *, back: bool, force: bool) -> Rol
         seconds=time.monotonic() - started,
         run=None if head is None else head.run,
         step=None if head is None else head.step,
-        saved_refs=saved,
+        saved_refs=saved_refs,
     )
 
 
 def _save_again(
     store: Store, worktree: WorkTree, begin: Op, change: Change, edited: Sequence[str]
-) -> str:
-    """Save the present state beside the first one, under the next free name, and return its ref."""
+) -> tuple[str, dict[str, State | None]]:
+    """Save the present state beside the first one, under the next free name.
+
+    Returns its ref, and each edited path with what it is saved as, None where it is absent.
+    """
     number = 2
     while worktree.commit_of(f"{REFS}undo/{begin.id}.{number}") is not None:
         number += 1
-    save_worktree(
+    saved = save_worktree(
         worktree,
         store_root=store.root,
         op=f"{begin.id}.{number}",
@@ -102,7 +108,8 @@ def _save_again(
         secret_files=change.secret_files,
         also=edited,
     )
-    return f"{REFS}undo/{begin.id}.{number}"
+    found = {entry.path: (entry.mode, entry.blob) for entry in entries(worktree, saved.base_index)}
+    return f"{REFS}undo/{begin.id}.{number}", {path: found.get(path) for path in edited}
 
 
 def _edited(begin: Op, paths: Sequence[str], *, back: bool, can_save: bool = True) -> Refused:

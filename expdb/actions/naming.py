@@ -7,19 +7,11 @@ from pathlib import Path
 from expdb import text
 from expdb.model import Run
 from expdb.store.layout import RunLayout
-from expdb.store.runs import run_dirs
-from expdb.store.store import Store
 
 
-def short(store: Store, run: str) -> str:
-    """Return the shortest unique form of a run id, 4 characters or more."""
-    ids = {name for name, _, _ in run_dirs(store.root)}
-    return text.short_id(run, text.id_length(ids | {run}))
-
-
-def named(store: Store, run: Run) -> str:
-    """Return `k3f9 baseline`."""
-    return text.plain(f"{short(store, run.id)} {run.name}")
+def named(run: Run, id_cells: int) -> str:
+    """Return `k3f9 baseline`, with `id_cells` characters of the id (a reader knows how many)."""
+    return text.plain(f"{text.short_id(run.id, id_cells)} {run.name}")
 
 
 def at_step(name: str, step: int | None) -> str:

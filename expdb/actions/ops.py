@@ -49,13 +49,18 @@ class History:
         return None
 
 
-def op_rows(store: Store, worktree: WorkTree | None, *, all_trees: bool = False) -> list[OpRow]:
+def op_rows(
+    store: Store,
+    worktree: WorkTree | None,
+    *,
+    all_trees: bool = False,
+    problems: list[str] | None = None,
+) -> list[OpRow]:
     """Return the ops of this work tree and of the refs, newest first; with `all_trees` every op.
 
-    Raises:
-        Corrupt: an op file is damaged.
+    Damaged ones are named in `problems` and passed over.
     """
-    history = History(read_ops(store.layout))
+    history = History(read_ops(store.layout, problems=[] if problems is None else problems))
     here = "" if worktree is None else str(worktree.git_dir)
     mark = None if worktree is None else read_marker(worktree.git_dir)
     rows = []

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
-from expdb.actions.naming import named, short
+from expdb.actions.naming import named
 from expdb.actions.results import ResumePlan
 from expdb.errors import Refused
 from expdb.index.reader import Reader
 from expdb.model import Run, RunState
 from expdb.redact import MARK
 from expdb.store.resolve import Resolved
-from expdb.store.store import Store
+from expdb.text import plain, short_id
 
 OWN = ("expdb.resume=", "expdb.fork=")
 SWEEP = frozenset({"-m", "--multirun"})
@@ -25,10 +26,10 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
 
     Raises:
         Refused: the run is finished or alive, or its command was recorded without a secret or as a
-            sweep, or its script is not found.
+            sweep, or is no Python script, or its script is not found.
     """
-    store, run = reader.store, reader.run(resolved.run)
-    _check(store, run)
+    run = reader.run(resolved.run)
+    _check(run, reader.id_length)
     words = [word for word in run.command if not word.lstrip("+~").startswith(OWN)]
     steps = [item.step for item in run.checkpoints if item.complete]
     step = steps[-1] if steps else None
@@ -39,12 +40,12 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     question = ""
     if run.state is RunState.LOST:
         question = (
-            f"{named(store, run)} ran on another host and gave no sign for 10 minutes;"
+            f"{named(run, reader.id_length)} ran on another host and gave no sign for 10 minutes;"
             " resume it here?"
         )
     return ResumePlan(
         argv=(*words, f"expdb.resume={run.id}"),
-        cwd=_cwd(run),
+        cwd=_cwd(run, reader.store.root),
         run=run,
         step=step,
         note=note,
@@ -52,51 +53,73 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     )
 
 
-def _check(store: Store, run: Run) -> None:
-    who = short(store, run.id)
+def _check(run: Run, id_cells: int) -> None:
+    who, name = short_id(run.id, id_cells), named(run, id_cells)
     if run.state is RunState.FINISHED:
         raise Refused(
-            f"{named(store, run)} is finished: there is nothing to resume",
+            f"{name} is finished: there is nothing to resume",
             hint=f"go on from it in a new run: {shlex.join([*run.command, f'expdb.fork={who}'])}",
         )
     if run.state in (RunState.RUNNING, RunState.PENDING):
         raise Refused(
-            f"{named(store, run)} is {run.state}",
+            f"{name} is {run.state}",
             hint="wait for its end, or stop it: SIGTERM saves a checkpoint first",
         )
     if not run.command:
         raise Refused(
-            f"{named(store, run)} has no recorded command",
+            f"{name} has no recorded command",
             hint=f"start it yourself with expdb.resume={who}",
+        )
+    if not _is_script(run.command):
+        raise Refused(
+            f"the recorded command of {name} is no Python script: {plain(run.command[0])}",
+            hint=f"look at it, then run it yourself with expdb.resume={who}: expdb show {who}",
         )
     if any(MARK in word for word in run.command):
         raise Refused(
-            f"the command of {named(store, run)} was recorded without its secret",
+            f"the command of {name} was recorded without its secret",
             hint=f"give it again yourself, with expdb.resume={who}: expdb show {who}",
         )
     if any(word in SWEEP for word in run.command):
         raise Refused(
-            f"{named(store, run)} was one job of a sweep; its command would start the whole sweep",
+            f"{name} was one job of a sweep; its command would start the whole sweep",
             hint=f"start it yourself with its overrides and expdb.resume={who}: expdb show {who}",
         )
 
 
-def _cwd(run: Run) -> str:
+def _is_script(command: Sequence[str]) -> bool:
+    """Tell whether a command is one that `start()` records: `python SCRIPT.py ...`.
+
+    A store may come from elsewhere, and what it says must not run as any other program.
+    """
+    return len(command) > 1 and command[0] == "python" and _is_file_name(command[1])
+
+
+def _is_file_name(word: str) -> bool:
+    return word.endswith(".py") and not word.startswith("-")
+
+
+def _cwd(run: Run, root: Path) -> str:
     """Return the folder that the command's script is found from; empty for the current one.
 
     Raises:
-        Refused: the script is found from none that is known.
+        Refused: the script is found from none that is known, or lies in the store itself.
     """
-    script = next((word for word in run.command[1:] if not word.startswith("-")), "")
-    if not script.endswith(".py") or Path(script).is_file():
-        return ""
+    script = run.command[1]
     attempt = run.attempt
     work_tree = "" if attempt is None else attempt.work_tree
     top = _top_of(Path(work_tree)) if work_tree else None
-    if top is not None and (top / script).is_file():
-        return str(top)
+    for folder in (Path(), top):
+        if folder is None or not (folder / script).is_file():
+            continue
+        if (folder / script).resolve().is_relative_to(root.resolve()):
+            raise Refused(
+                f"{plain(script)} lies in the store itself; a script from there is not run",
+                hint="start the run's own script yourself, with expdb.resume=ID",
+            )
+        return "" if folder == Path() else str(folder)
     raise Refused(
-        f"{script} is not found from here; the run was started in another folder",
+        f"{plain(script)} is not found from here; the run was started in another folder",
         hint="go to the folder it was started in, then again",
     )
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from expdb import digest
 from expdb.actions import checks
 from expdb.actions.change import Goal, carry_out
 from expdb.actions.fresh import to_worktree
@@ -33,13 +31,12 @@ from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Run, RunAt
-from expdb.query.results import ABSENT, ConfigDiff
+from expdb.query.diffs import config_diff
+from expdb.query.results import ConfigDiff
 from expdb.query.target import choose_target
 from expdb.store.head import read_head
 
 __all__ = ["abort", "continue_", "execute", "prepare", "to_worktree"]
-
-DEFAULT_IGNORE = ("expdb", "hydra")
 
 
 def prepare(
@@ -61,9 +58,9 @@ def prepare(
     run = target.run
     require_idle(reader, worktree.git_dir, aside=_aside(run))
     checks.require_calm(worktree)
-    checkpoint = checks.require_checkpoint(store, run, target.step, command="expdb rollback")
+    checkpoint = checks.require_checkpoint(reader, run, target.step, command="expdb rollback")
     pin = checks.pin_of(run, checkpoint)
-    commit, tree = checks.require_code(store, worktree, run, pin)
+    commit, tree = checks.require_code(reader, worktree, run, pin)
     exclude, secret_files = _left_out(run)
     rows, blocked = preview(
         worktree, tree, store_root=store.root, exclude=exclude, secret_files=secret_files
@@ -114,12 +111,12 @@ def execute(
         Conflict: another process is changing this work tree.
         Corrupt: the result is not the pinned tree; it can be continued or taken back.
     """
-    started, since_ns = time.monotonic(), time.time_ns() - 10_000_000_000
+    started = time.monotonic()
     store, target = reader.store, plan.target
     if plan.nothing_to_do:
         raise BadInput("there is nothing to roll back: the work tree equals the target")
-    require_idle(reader, worktree.git_dir, aside=_aside(target.run))
-    what = f"rollback to {at_step(named(store, target.run), target.step)}"
+    idle = require_idle(reader, worktree.git_dir, aside=_aside(target.run))
+    what = f"rollback to {at_step(named(target.run, reader.id_length), target.step)}"
     exclude, secret_files = _left_out(target.run)
     goal = Goal(
         kind="rollback",
@@ -131,7 +128,7 @@ def execute(
         secret_files=secret_files,
         aside=_aside(target.run),
     )
-    done = carry_out(store, worktree, goal, force=force, own=own, since_ns=since_ns)
+    done = carry_out(store, worktree, goal, force=force, own=own, idle=idle)
     return RollbackResult(
         op=done.op.id,
         how="done",
@@ -224,17 +221,4 @@ def _config(
     if not found:
         return None, ()
     run = reader.run(str(found[0][0]))
-    ignore, seed_key = _digest_rules(target)
-    old = digest.counted(run.canonical, ignore=ignore, seed_key=seed_key)
-    new = digest.counted(target.canonical, ignore=ignore, seed_key=seed_key)
-    diffs = (
-        ConfigDiff(key=key, values=(old.get(key, ABSENT), new.get(key, ABSENT)))
-        for key in sorted({*old, *new})
-    )
-    return run, tuple(diff for diff in diffs if diff.differs)
-
-
-def _digest_rules(run: Run) -> tuple[list[str], str]:
-    rules: Any = run.settings.get("digest")
-    ignore = rules.get("ignore", DEFAULT_IGNORE) if isinstance(rules, dict) else DEFAULT_IGNORE
-    return [str(name) for name in ignore], str(run.settings.get("seed_key", "seed"))
+    return run, tuple(diff for diff in config_diff((run, target)) if diff.differs)

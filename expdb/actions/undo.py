@@ -27,11 +27,17 @@ WORK_TREE_KINDS = ("rollback", "undo")
 
 
 def undo(
-    reader: Reader, worktree: WorkTree | None, word: str | None = None, *, force: bool = False
+    reader: Reader,
+    worktree: WorkTree | None,
+    word: str | None = None,
+    *,
+    force: bool = False,
+    problems: list[str] | None = None,
 ) -> UndoResult:
     """Undo the op called `word`, else the newest of this work tree that stands.
 
-    `force` saves single files in the way first.
+    `force` saves single files in the way first. Damaged ops are named in `problems` and passed
+    over.
 
     Raises:
         NotFound: there is no such op, or nothing to undo.
@@ -43,7 +49,7 @@ def undo(
     store = reader.store
     if worktree is not None:
         require_finished(worktree, store)
-    history = History(read_ops(store.layout))
+    history = History(read_ops(store.layout, problems=[] if problems is None else problems))
     here = "" if worktree is None else str(worktree.git_dir)
     op = history.newest_to_undo(here) if word is None else _named(history, word)
     if op is None:
@@ -67,8 +73,7 @@ def undo(
 def _undo_tree(
     reader: Reader, worktree: WorkTree, op: Op, *, started: float, force: bool
 ) -> UndoResult:
-    since_ns = time.time_ns() - 10_000_000_000
-    require_idle(reader, worktree.git_dir)
+    idle = require_idle(reader, worktree.git_dir)
     state = decode(op).before
     index = worktree.private_dir / f"{state.index}.index"
     if not has_object(worktree, state.commit) or not index.is_file():
@@ -76,9 +81,7 @@ def _undo_tree(
             f"what op {op.id} saved is gone from this repository; nothing written",
             hint=f"its paths: expdb ops; its commit was {state.commit[:7]}",
         )
-    done = carry_out(
-        reader.store, worktree, undo_goal(op), force=force, own=True, since_ns=since_ns
-    )
+    done = carry_out(reader.store, worktree, undo_goal(op), force=force, own=True, idle=idle)
     actions = [row.action for row in done.change.rows]
     return UndoResult(
         op=done.op.id,

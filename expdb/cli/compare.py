@@ -47,6 +47,8 @@ def compare(
     out = context.out
     with context.reader() as reader:
         found = comparison(reader, context.resolve_many(reader, runs), metric=metric)
+        for warning in found.warnings:
+            out.warning(warning)
         if as_json:
             out.json(json.comparison(found, all=all_rows))
         elif quiet:

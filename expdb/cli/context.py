@@ -126,11 +126,18 @@ class Context:
 
     def _warn_unfinished(self, store: Store) -> None:
         from expdb.actions.unfinished import unfinished
+        from expdb.store.ops import StoreGone
         from expdb.text import ago
 
         if self.worktree is None:
             return
-        found = unfinished(self.worktree, store)
+        try:
+            found = unfinished(self.worktree, store)
+        except StoreGone as error:
+            self.out.warning(error.message)
+            for hint in error.hints:
+                self.out.hint(hint)
+            return
         if found is None:
             return
         since = ago(found.op.created_at_ms, self.out.style.now_ms)

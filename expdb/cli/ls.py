@@ -27,6 +27,8 @@ def ls(context: Context, limit: int, quiet: bool, as_json: bool) -> None:
     out = context.out
     with context.reader() as reader:
         found = listing(reader, head=context.head(), limit=limit)
+        for warning in found.warnings:
+            out.warning(warning)
         if as_json:
             out.json(json.listing(found))
         elif quiet:

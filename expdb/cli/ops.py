@@ -20,7 +20,11 @@ def ops(context: Context, all_trees: bool, quiet: bool, as_json: bool) -> None:
     from expdb.report import ops as report
 
     out = context.out
-    rows = op_rows(context.open_store(), context.worktree, all_trees=all_trees)
+    problems: list[str] = []
+    store = context.open_store()
+    rows = op_rows(store, context.worktree, all_trees=all_trees, problems=problems)
+    for problem in problems:
+        out.warning(problem)
     if as_json:
         out.json(json.ops(rows))
     elif quiet:

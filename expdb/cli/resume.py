@@ -30,7 +30,7 @@ def resume(context: Context, run: str, dry_run: bool, yes: bool) -> None:
         plan = plan_resume(reader, context.resolve(reader, run))
     command = shlex.join(plan.argv)
     if dry_run:
-        out.lines([command])
+        out.lines([plain(command) if out.style.terminal else command])
         return
     if plan.question and not yes:
         answer = out.ask(plan.question)

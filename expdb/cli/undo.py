@@ -24,7 +24,12 @@ def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bo
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
-        found = take_back(reader, context.worktree, op, force=force)
+        problems: list[str] = []
+        try:
+            found = take_back(reader, context.worktree, op, force=force, problems=problems)
+        finally:
+            for problem in problems:
+                out.warning(problem)
         if as_json:
             out.json(json.document(op=found.op, undone=found.undone.id, paths=found.num_paths))
         elif quiet:
@@ -32,5 +37,5 @@ def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bo
         else:
             for line in report.render_undo(found, out.talk_style):
                 out.talk(line)
-            short = id_length(op.id for op in read_ops(reader.store.layout))
+            short = id_length(op.id for op in read_ops(reader.store.layout, problems=[]))
             out.next([("again", f"expdb undo {found.op[:short]}")], gap=False)

@@ -48,13 +48,13 @@ def restore(
     base_index: Path,
     tree: str,
     rows: Sequence[PlanRow] | None = None,
-    force: bool = False,
 ) -> int:
     """Make the work tree equal to `tree` and git's index hold it; return how many paths were
     written or removed.
 
     `base_index` describes the tree that the plan starts from; `rows` is that plan, made anew where
-    it is not given. With `force` paths that were edited since are overwritten too: save them first.
+    it is not given. A path that was edited since is overwritten only where its row has, as what
+    stands before, what it was saved as since.
 
     Raises:
         Refused: git's index is locked, or a path stands neither as before nor as after; nothing was
@@ -64,9 +64,7 @@ def restore(
         if rows is None:
             rows = plan(worktree, write_tree(worktree, index), tree)
         states = path_states(worktree, rows)
-        _require_untouched(
-            worktree, rows, [] if force else [p for p in states if states[p] == "other"]
-        )
+        _require_untouched(worktree, rows, [p for p in states if states[p] == "other"])
         todo = [row for row in rows if states[row.path] != "after" or row.before == row.after]
         if index.exists():
             worktree.git(("read-tree", "--reset", tree), index=index)

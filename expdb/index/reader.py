@@ -28,7 +28,7 @@ from expdb.index.rows import COLUMNS, SCHEMA, Tables, version_text
 from expdb.index.scan import Loaded, load, scan
 from expdb.model import Ref, Run
 from expdb.store.refs import read_refs
-from expdb.store.runs import read_run
+from expdb.store.runs import Version, read_run
 from expdb.store.store import Store, reason
 
 DAMAGED = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
@@ -39,11 +39,19 @@ class Reader:
     """The runs of a store at one moment; a context manager."""
 
     def __init__(
-        self, store: Store, con: Connection, *, refs: Mapping[str, Ref], warnings: tuple[str, ...]
+        self,
+        store: Store,
+        con: Connection,
+        *,
+        refs: Mapping[str, Ref],
+        versions: Mapping[str, Version],
+        warnings: tuple[str, ...],
     ) -> None:
         self.store = store
         self.con = con
         self.refs = refs
+        self.versions = versions
+        """The version of every run folder at the moment of the look."""
         self.warnings = warnings
         self._id_length: int | None = None
 
@@ -144,7 +152,8 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
     if con is None:
         con, overlay = builder.build_in_memory(store, loaded.settled), (loaded.live,)
     _make_views(con, hidden, overlay, refs)
-    return Reader(store, con, refs=refs, warnings=tuple(warnings))
+    versions = {run: version for run, (_, version) in seen.found.items()}
+    return Reader(store, con, refs=refs, versions=versions, warnings=tuple(warnings))
 
 
 def _open_newest(store: Store) -> _Base:

@@ -1,30 +1,40 @@
 """Which runs there are and which have changed; reading those that have.
 
-Invariant: a run counts as settled only in a final state, whole, and with a status.json older than
-two seconds at the scan: a change in the same tick of the file clock would not show in its version.
+Invariant: a run counts as settled only in a final state, with every file there that its status.json
+lists, and with a status.json older than two seconds at the scan: a change in the same tick of the
+file clock would not show in its version.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from expdb.errors import ExpdbError, NotFound
+from expdb.errors import Corrupt, ExpdbError, NotFound
 from expdb.index.rows import Tables, no_tables, rows_of
 from expdb.model import Run, RunState
+from expdb.store.files import reason
 from expdb.store.layout import RunLayout
 from expdb.store.recover import needs_recovery, recover
 from expdb.store.runs import Version, read_run, run_dirs
+from expdb.store.status import read_status
 from expdb.store.store import Store
 
 SETTLED: Final = frozenset(
     [RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED, RunState.CRASHED]
 )
 RACY_NS: Final = 2_000_000_000
+
+PASSING: Final = re.compile(r"attempts/\d+/rank-\d+\.\d+\.wal")
+"""Files that go away by design once they were listed: a seal takes their place."""
+
+FIXED: Final = ("points/", "checkpoints/")
+"""Where files have their final size from the first moment; elsewhere they may grow or shrink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +96,50 @@ def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
         path, version = at.found[run_id]
         try:
             run = read_run(path, store_root=store.root)
-            if mend and run.state is RunState.CRASHED:
+            missing = _missing(path) if run.state in SETTLED else ()
+            # Half copied: sealing would count what is there, and forget what is still to come.
+            whole = all(name.startswith("checkpoints/") for name in missing)
+            if mend and run.state is RunState.CRASHED and whole:
                 run = _mended(store, path, run)
+                missing = _missing(path)
             tables = rows_of(run)
         except NotFound:
             continue  # the folder is being made: it has no run.json yet
         except ExpdbError as error:
             loaded.warnings.append(f"{_place(store, path)} is left out: {error.message}")
             continue
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except OSError as error:
             loaded.warnings.append(
-                f"{_place(store, path)} is left out: run.json is damaged ({error})"
+                f"{_place(store, path)} is left out: it cannot be read: {reason(error)}"
             )
             continue
         if then_ns is None:
             then_ns = _file_clock_ns(store) - (time.monotonic_ns() - at.monotonic_ns)
         same = run.version == version or run.state is RunState.CRASHED
         quiet = run.version[0] < then_ns - RACY_NS
-        is_settled = run.state in SETTLED and not run.problems and same and quiet
+        is_settled = run.state in SETTLED and not (run.problems or missing) and same and quiet
         target = loaded.settled if is_settled else loaded.live
         for name, rows in tables.items():
             target[name].extend(rows)
     return loaded
+
+
+def _missing(run_dir: Path) -> tuple[str, ...]:
+    """Return the files that status.json lists and that are not there, or not whole yet."""
+    layout = RunLayout(run_dir)
+    try:
+        listed = read_status(layout).files
+    except (FileNotFoundError, Corrupt):
+        return ()  # named by `read_run`, or not there at all: it lists nothing
+    return tuple(name for name, size in listed.items() if not _is_there(run_dir, name, size))
+
+
+def _is_there(run_dir: Path, name: str, size: int) -> bool:
+    try:
+        found = os.stat(f"{run_dir}/{name}").st_size  # noqa: PTH116 - for every file of every run
+    except (OSError, ValueError):
+        return PASSING.fullmatch(name) is not None
+    return found >= size or not name.startswith(FIXED)
 
 
 def _mended(store: Store, path: Path, run: Run) -> Run:

@@ -17,7 +17,7 @@ from expdb.query.diffs import code_diff, config_diff, data_diff, environment_dif
 from expdb.query.measure import Measure, eval_diffs, metric_diffs
 from expdb.query.noise import noise_of
 from expdb.query.results import Comparison, Outcome
-from expdb.query.verdict import verdict
+from expdb.query.verdict import label, verdict
 from expdb.store import candidates
 from expdb.store.direction import natural_mode
 from expdb.store.resolve import Resolved
@@ -53,6 +53,8 @@ def comparison(
     )
     outcomes: list[Outcome | None] = [None, *(one.outcome for one in verdicts)]
     band = noise.band if noise is not None else None
+    metrics = metric_diffs(measure, outcomes=outcomes, band=band)
+    evals = eval_diffs(measure)
     return Comparison(
         runs=runs,
         objective=objective,
@@ -61,11 +63,21 @@ def comparison(
         code=code_diff(runs, places=[cwd or Path.cwd(), reader.store.root.parent]),
         environment=environment_diff(runs),
         data=data_diff(runs),
-        metrics=metric_diffs(measure, outcomes=outcomes, band=band),
-        evals=eval_diffs(measure),
+        metrics=metrics,
+        evals=evals,
         num_events=tuple(Counter(event.severity for event in run.events) for run in runs),
         verdicts=verdicts,
         noise=noise,
+        warnings=_left_out(measure, reader.id_length),
+    )
+
+
+def _left_out(measure: Measure, id_length: int) -> tuple[str, ...]:
+    """Return the damaged files of each run, which the comparison does without."""
+    return tuple(
+        f"{label(run, id_length)}: left out of the comparison: {text.plain(problem)}"
+        for run, problems in zip(measure.runs, measure.problems(), strict=True)
+        for problem in dict.fromkeys((*run.problems, *problems))
     )
 
 

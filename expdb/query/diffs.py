@@ -37,17 +37,24 @@ def config_diff(runs: Sequence[Run]) -> tuple[ConfigDiff, ...]:
     """
     ignore, seed_key = rules_of(runs)
     configs = [_counted(run, ignore, seed_key) for run in runs]
-    keys = sorted(set().union(*configs))
+    differ: set[str] = set()
+    for run in runs[1:]:
+        old, new = runs[0].canonical, run.canonical
+        differ |= digest.differing(old, new, ignore=ignore, seed_key=seed_key).keys()
     return tuple(
-        ConfigDiff(key=key, values=tuple(config.get(key, ABSENT) for config in configs))
-        for key in keys
+        ConfigDiff(
+            key=key,
+            values=tuple(config.get(key, ABSENT) for config in configs),
+            differs=key in differ,
+        )
+        for key in sorted(set().union(*configs))
     )
 
 
 def _counted(run: Run, ignore: Sequence[str], seed_key: str) -> dict[str, Any]:
     try:
         return digest.counted(run.canonical, ignore=ignore, seed_key=seed_key)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(f"the config in run.json of {run.id} is damaged") from error
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from expdb.errors import ExpdbError
+from expdb import text
+from expdb.errors import Corrupt, ExpdbError
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
 from expdb.query.points import Points
@@ -215,7 +216,14 @@ def best_checkpoint(reader: Reader, row: ResolveRow) -> int | None:
     """Return the checkpoint at whose step the objective is best; None if no point is at one."""
     if row.objective is None:
         return None
-    curve = Points(reader, row.id).of(row.objective.metric)
+    points = Points(reader, row.id)
+    curve = points.of(row.objective.metric)
+    if points.problems:
+        raise Corrupt(
+            f"which checkpoint of {text.plain(row.name)} is the best cannot be told:"
+            f" {text.plain(points.problems[0])}",
+            hint=f"name a step: {', '.join(map(str, row.checkpoints))}",
+        )
     sign = 1.0 if row.objective.mode == "min" else -1.0
     kept = [
         (sign * value, step)

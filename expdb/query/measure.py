@@ -43,6 +43,10 @@ class Measure:
         self._points = [Points(reader, run.id, run_dir=root / run.path) for run in runs]
         self.step, self.at_end = self._last_common()
 
+    def problems(self) -> list[list[str]]:
+        """Return for each run the damaged files that were left out so far."""
+        return [points.problems for points in self._points]
+
     def _last_common(self) -> tuple[int | None, bool]:
         """Return the step to read at, and whether all runs end there."""
         metric = self.objective.metric if self.objective else ""

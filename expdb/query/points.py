@@ -1,6 +1,6 @@
 """Single values out of a run's points, for when the summaries of its series do not have them.
 
-Invariant: points of the lowest rank stand for the run.
+Invariant: points of the lowest rank stand for the run; a damaged file is left out and named.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Points:
     """The points of one run; each key is read once, and only when it is asked for."""
 
     def __init__(self, reader: Reader, run: str, *, run_dir: Path | None = None) -> None:
+        self.problems: list[str] = []
+        """The damaged files that were left out of what was read."""
         self._reader = reader
         self._run = run
         self._run_dir = run_dir
@@ -57,7 +59,9 @@ class Points:
         import numpy as np
 
         folder = self._run_dir or self._reader.run_dir(self._run)
-        table = read_series(folder, wanted, problems=[])
+        problems: list[str] = []
+        table = read_series(folder, wanted, problems=problems)
+        self.problems += [problem for problem in problems if problem not in self.problems]
         encoded = table["key"].combine_chunks().dictionary_encode()
         names = encoded.dictionary.to_pylist()
         codes = encoded.indices.to_numpy(zero_copy_only=False)

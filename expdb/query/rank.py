@@ -75,7 +75,7 @@ def ranking(
     return Ranking(
         objective=objective,
         noise=noise,
-        rows=tuple(with_deltas(reader, rows, baseline, noise)),
+        rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
         num_tied=_num_tied(values, noise),
         not_ranked=tuple(not_ranked),
         apart=tuple(apart),
@@ -227,7 +227,7 @@ def _nothing(
     why = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     return NotFound(
         f"none of {_runs(len(not_ranked))} can be ranked by {metric}: {why}",
-        hint="expdb ls --sort -age",
+        hint="expdb ls",
     )
 
 

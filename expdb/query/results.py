@@ -108,6 +108,8 @@ class Listing:
     baseline: RunRow | None
     metric: str | None
     noise: Noise | None = None
+    warnings: tuple[str, ...] = ()
+    """Damaged files that were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,9 @@ class Ranking:
     baseline: RunRow | None
     extra_metrics: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What makes the ranking doubtful: a direction that does not fit the metric's name."""
+    """What makes the ranking doubtful: a direction that does not fit the metric's name, damaged
+    files that were left out.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +139,10 @@ class ConfigDiff:
 
     key: str
     values: tuple[Any, ...]
-
-    @property
-    def differs(self) -> bool:
-        """Tell whether any run has another value than the first."""
-        first = self.values[0]
-        return any(type(value) is not type(first) or value != first for value in self.values[1:])
+    differs: bool
+    """Whether any run has another value than the first, by canonical JSON: in Python `[1]` equals
+    `[True]`, and nan equals nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +231,8 @@ class Comparison:
     verdicts: tuple[Verdict, ...]
     """One for each run after the first."""
     noise: Noise | None
+    warnings: tuple[str, ...] = ()
+    """Damaged files that were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,3 +267,5 @@ class StoreStatus:
     counts: Mapping[str, int]
     """State -> number of runs."""
     metric: str | None = None
+    warnings: tuple[str, ...] = ()
+    """Damaged files that were left out."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from expdb import text
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
 from expdb.query.noise import classify, noise_of
@@ -172,9 +173,14 @@ def default_objective(reader: Reader, baseline: RunRow | None) -> Objective | No
 
 
 def with_deltas(
-    reader: Reader, rows: Iterable[RunRow], baseline: RunRow | None, noise: Noise | None
+    reader: Reader,
+    rows: Iterable[RunRow],
+    baseline: RunRow | None,
+    noise: Noise | None,
+    *,
+    problems: list[str],
 ) -> list[RunRow]:
-    """Return the rows with their difference to the baseline.
+    """Return the rows with their difference to the baseline; its damaged files go to `problems`.
 
     A finished run is measured at its end, with an outcome; any other at its last step, against the
     baseline at that same step, without one.
@@ -182,7 +188,9 @@ def with_deltas(
     if baseline is None or baseline.objective is None:
         return list(rows)
     points = Points(reader, baseline.id)
-    return [replace(row, delta=_delta(row, baseline, noise, points)) for row in rows]
+    found = [replace(row, delta=_delta(row, baseline, noise, points)) for row in rows]
+    problems += [f"the baseline {text.plain(baseline.name)}: {item}" for item in points.problems]
+    return found
 
 
 def _delta(row: RunRow, baseline: RunRow, noise: Noise | None, points: Points) -> Delta | None:
@@ -227,10 +235,12 @@ def listing(
     if objective is not None and rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
+    warnings: list[str] = []
     return Listing(
-        rows=tuple(with_deltas(reader, rows, baseline, noise)),
+        rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
         num_all=num_all,
         baseline=baseline,
         metric=objective.metric if objective is not None else None,
         noise=noise,
+        warnings=tuple(warnings),
     )

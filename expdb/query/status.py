@@ -18,7 +18,7 @@ from expdb.model import RunAt
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow, StoreStatus, WorkTreeStatus
 from expdb.query.runs import baseline_row, default_objective, run_rows, with_deltas
-from expdb.store.ops import find_unfinished, is_held
+from expdb.store.ops import StoreGone, find_unfinished, is_held
 
 NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
@@ -26,6 +26,7 @@ NEWEST_OF_EACH = """r.id IN (
 
 def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatus:
     """Return how the work tree around `cwd` stands, and the experiments of the store."""
+    warnings: list[str] = []
     rows = run_rows(
         reader,
         where=NEWEST_OF_EACH,
@@ -37,7 +38,7 @@ def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatu
     if objective is not None and rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
-        rows = with_deltas(reader, rows, baseline, noise)
+        rows = with_deltas(reader, rows, baseline, noise, problems=warnings)
     counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
     num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
     return StoreStatus(
@@ -48,6 +49,7 @@ def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatu
         rows=tuple(rows),
         counts=dict(counts),
         metric=objective.metric if objective is not None else None,
+        warnings=tuple(warnings),
     )
 
 
@@ -112,7 +114,7 @@ def _unfinished(reader: Reader, worktree: WorkTree) -> str:
     """Return the line about a change of this work tree that was cut off, or nothing."""
     try:
         op = find_unfinished(worktree.git_dir, reader.store.layout)
-    except Corrupt as error:
+    except (Corrupt, StoreGone) as error:
         return error.message
     if op is None:
         return ""

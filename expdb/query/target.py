@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from expdb import text
 from expdb.errors import NotFound
@@ -18,11 +19,12 @@ from expdb.query.lookup import lookup
 from expdb.query.noise import classify, noise_of
 from expdb.query.points import Points
 from expdb.query.results import Noise, Outcome, RunRow
-from expdb.query.runs import run_rows
+from expdb.query.runs import NEWEST_FIRST, run_rows
 from expdb.store.refs import read_ref
 
 BASELINE = "baseline"
 FINISHED = "r.state = 'finished'"
+SAME_OBJECTIVE = "r.objective = ? AND r.objective_mode = ? AND r.objective_reading = ?"
 NUM_NAMED = 3
 """How many runners-up a line names."""
 
@@ -76,7 +78,7 @@ def best_retained(reader: Reader, run: Run) -> tuple[int, float | None, str]:
     if run.objective is None:
         return steps[-1], None, "it declares no objective; this is its last checkpoint"
     metric = run.objective.metric
-    values = values_of(reader, run, metric)
+    values, damaged = values_of(reader, run, metric)
     chosen: int | None = None
     for step in steps:
         value = values.get(step, math.nan)
@@ -85,21 +87,27 @@ def best_retained(reader: Reader, run: Run) -> tuple[int, float | None, str]:
         ):
             chosen = step
     if chosen is None:
-        return steps[-1], None, f"no checkpoint has a {metric}; this is the last one"
+        line = f"no checkpoint has a {metric}; this is the last one"
+        return steps[-1], None, _joined(line, damaged)
     series = run.series.get(metric)
     best = None if series is None else series.best(run.objective.mode)
     if best is None or best[1] in steps or best[1] == chosen:
-        return chosen, values[chosen], ""
+        return chosen, values[chosen], damaged
     shown = text.metric(best[0], text.decimals_for([best[0], values[chosen]]))
     line = f"its best step {best[1]} ({shown}) has no checkpoint; {chosen} is the best that has"
-    return chosen, values[chosen], line
+    return chosen, values[chosen], _joined(line, damaged)
 
 
-def values_of(reader: Reader, run: Run, metric: str) -> dict[int, float]:
-    """Return step -> value of a metric of a run."""
+def _joined(*lines: str) -> str:
+    return "; ".join(line for line in lines if line)
+
+
+def values_of(reader: Reader, run: Run, metric: str) -> tuple[dict[int, float], str]:
+    """Return step -> value of a metric of a run, and a line about damaged files left out."""
     points = Points(reader, run.id, run_dir=reader.store.root / run.path)
     curve = points.of(metric)
-    return dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True))
+    values = dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True))
+    return values, f"left out: {'; '.join(points.problems)}" if points.problems else ""
 
 
 def _target(
@@ -116,7 +124,11 @@ def _target(
         why = (*why, line) if line else why
     else:
         objective = run.objective
-        value = None if objective is None else values_of(reader, run, objective.metric).get(step)
+        value, line = None, ""
+        if objective is not None:
+            values, line = values_of(reader, run, objective.metric)
+            value = values.get(step)
+        why = (*why, line) if line else why
     return Target(run=run, step=step, value=value, source=source, why=why, said=said)
 
 
@@ -158,16 +170,14 @@ def _ahead(reader: Reader, base: Run, value: float) -> list[RunRow]:
     """Return the finished runs with the same objective and a better value, best first."""
     objective = base.objective
     assert objective is not None
-    rows = [
-        row
-        for row in run_rows(reader, where=FINISHED)
-        if row.objective == objective
-        and row.value is not None
-        and row.id != base.id
-        and objective.better(row.value, value)
-    ]
-    sign = 1.0 if objective.mode == "min" else -1.0
-    return sorted(rows, key=lambda row: (sign * (row.value or 0.0), row.created_at_ms, row.id))
+    sign, direction = ("<", "ASC") if objective.mode == "min" else (">", "DESC")
+    where = f"{FINISHED} AND {SAME_OBJECTIVE} AND r.id != ? AND isfinite(r.value)"
+    params: list[Any] = [objective.metric, objective.mode, objective.reading, base.id]
+    if math.isfinite(value):
+        where += f" AND r.value {sign} ?"
+        params.append(value)
+    order = f"r.value {direction}, r.created_at_ms, r.id"
+    return run_rows(reader, where=where, params=params, order=order)
 
 
 def _best(reader: Reader) -> Target:
@@ -176,10 +186,11 @@ def _best(reader: Reader) -> Target:
     The measure, which sets objective, data and evals, is the newest finished run of the experiment
     `baseline`, else the newest finished run.
     """
-    done = run_rows(reader, where=FINISHED)
+    order = f"r.experiment = '{BASELINE}' DESC, {NEWEST_FIRST}"
+    done = run_rows(reader, where=FINISHED, order=order, limit=1)
     if not done:
         raise NotFound("no run has finished yet: there is nothing to go back to", hint="expdb ls")
-    newest = max(done, key=lambda row: (row.experiment == BASELINE, row.created_at_ms, row.id))
+    newest = done[0]
     measure = reader.run(newest.id)
     if measure.objective is None:
         return _target(reader, measure, None, source="newest finished run, no baseline is set")
@@ -202,8 +213,9 @@ def _best(reader: Reader) -> Target:
             lines.insert(0, f"then {_listed([_say(reader, other, decimals) for other in after])}")
         source = f"best of {_count(len(rows), 'finished run')}, no baseline is set"
         return _target(reader, run, None, source=source, why=tuple(lines))
+    num_done = reader.rows(f"SELECT count(*) FROM runs r WHERE {FINISHED}")[0][0]
     raise NotFound(
-        f"none of {_count(len(done), 'finished run')} has a checkpoint, pinned code and a finite"
+        f"none of {_count(num_done, 'finished run')} has a checkpoint, pinned code and a finite"
         f" {measure.objective.metric}",
         details=tuple(lines),
         hint="expdb ls",

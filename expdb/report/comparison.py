@@ -79,9 +79,8 @@ def _said(row: AnyRow, style: Style) -> AnyRow:
     return row
 
 
-def _shown(diff: ConfigDiff | NamedDiff) -> bool:
-    first = diff.values[0]
-    return any(type(value) is not type(first) or value != first for value in diff.values[1:])
+def _shown(diff: NamedDiff) -> bool:
+    return any(value != diff.values[0] for value in diff.values[1:])
 
 
 def _config(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]:

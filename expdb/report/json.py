@@ -201,6 +201,7 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
         metrics=[_metric(diff) for diff in (*result.metrics, *result.evals)],
         verdict=verdicts[0] if verdicts else None,
         verdicts=verdicts,
+        warnings=list(result.warnings),
     )
 
 

@@ -9,7 +9,6 @@ Invariant: an attempt is claimed by `mkdir`, so two processes never share one.
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import time
@@ -20,24 +19,15 @@ from typing import Any, Literal
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, NEEDS, Attempt, Pin
-from expdb.store import owner
-from expdb.store.files import read_json, write_json
+from expdb.store import fields, owner
+from expdb.store.fields import Wrong
+from expdb.store.files import fsync_dir, make_dir, read_json, write_json
 from expdb.store.layout import RunLayout
 
 HEARTBEAT_S = 10.0
 LOST_AFTER_S = 600.0
 CLAIM_S = 60.0
 NUMBER = re.compile(r"[1-9][0-9]*")
-PIN_KINDS: Mapping[str, Any] = {
-    "dirty": bool,
-    "reproducible": bool,
-    "num_edits": int,
-    "used": dict,
-    "reasons": list,
-    "skipped": list,
-}
-"""The types in JSON of a pin's fields that are not texts."""
-
 Life = Literal["alive", "dead", "lost"]
 
 
@@ -52,7 +42,7 @@ def numbers(layout: RunLayout) -> list[int]:
 
 def claim(layout: RunLayout) -> int:
     """Claim the next attempt by making its folder, and return its number."""
-    layout.attempts.mkdir(exist_ok=True)
+    make_dir(layout.attempts)
     number = max(numbers(layout), default=0) + 1
     while True:
         try:
@@ -60,6 +50,7 @@ def claim(layout: RunLayout) -> int:
             break
         except FileExistsError:
             number += 1
+    fsync_dir(layout.attempts)
     write_json(layout.attempt(number) / "owner.json", owner.describe())
     return number
 
@@ -92,19 +83,18 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
     except (FileNotFoundError, NotADirectoryError):
         return unpinned(number, "it ended before its code was pinned")
     try:
-        resumed_from = data.get("resumed_from")
         return Attempt(
             number=number,
-            pin=_pin({**data.get("git", {})}),
-            started_at_ms=int(data.get("started_at_ms", 0)),
-            resumed_from=None if resumed_from is None else operator.index(resumed_from),
-            environment={**data.get("environment", {})},
-            data={name: {**item} for name, item in data.get("data", {}).items()},
-            work_tree=str(data.get("work_tree", "")),
+            pin=_pin(fields.mapping(data, "git", {})),
+            started_at_ms=fields.whole(data, "started_at_ms", 0),
+            resumed_from=fields.maybe_whole(data, "resumed_from"),
+            environment=_texts(data, "environment"),
+            data=fields.mappings(data, "data", {}),
+            work_tree=fields.text(data, "work_tree", ""),
         )
-    except (TypeError, ValueError, AttributeError) as error:
+    except Wrong as error:
         raise Corrupt(
-            f"pin.json of attempt {number} is damaged", hint=f"the file: {path}"
+            f"pin.json of attempt {number} is damaged at `{error}`", hint=f"the file: {path}"
         ) from error
 
 
@@ -114,13 +104,24 @@ def unpinned(number: int, why: str) -> Attempt:
 
 
 def _pin(data: Mapping[str, Any]) -> Pin:
-    known = {name: data[name] for name in Pin.__dataclass_fields__ if name in data}
-    for name, value in known.items():
-        if not isinstance(value, PIN_KINDS.get(name, str | None)):
-            raise TypeError(name)
-    for name in ("reasons", "skipped"):
-        known[name] = tuple(known.get(name, ()))
-    return Pin(**known)
+    return Pin(
+        commit=fields.maybe_text(data, "commit"),
+        branch=fields.maybe_text(data, "branch"),
+        tree=fields.maybe_text(data, "tree"),
+        dirty=fields.flag(data, "dirty", False),
+        num_edits=fields.whole(data, "num_edits", 0),
+        snapshot=fields.maybe_text(data, "snapshot"),
+        remote=fields.maybe_text(data, "remote"),
+        used=_texts(data, "used"),
+        reproducible=fields.flag(data, "reproducible", True),
+        reasons=fields.texts(data, "reasons", ()),
+        skipped=fields.texts(data, "skipped", ()),
+    )
+
+
+def _texts(data: Mapping[str, Any], name: str) -> dict[str, str]:
+    found = fields.mapping(data, name, {})
+    return {key: fields.text(found, key) for key in found}
 
 
 def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:
@@ -150,10 +151,17 @@ def _age_s(path: Path, store_meta: Path) -> float:
         then = path.stat().st_mtime
     except OSError:
         return 0.0
-    clock = store_meta / "clock"
+    return store_now(store_meta) - then
+
+
+def store_now(meta: Path) -> float:
+    """Return now in seconds by the clock that stamps the files of the store with the folder `meta`.
+
+    Where nothing can be written it is the local clock, the best there is.
+    """
+    clock = meta / "clock"
     try:
         clock.touch()
-        now = clock.stat().st_mtime
+        return clock.stat().st_mtime
     except OSError:
-        now = time.time()  # a read-only store: the local clock is the best there is
-    return now - then
+        return time.time()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,11 +25,15 @@ from typing import Any
 
 from expdb.errors import Corrupt, ExpdbError, NotFound, Unsupported
 from expdb.model import FORMAT, NEEDS, Checkpoint
-from expdb.store.files import fsync_dir, number, read_json, write_json
+from expdb.store import fields
+from expdb.store.fields import Wrong
+from expdb.store.files import fsync_dir, read_json, reason, write_json
 from expdb.store.layout import RunLayout
 
 MANIFEST = "manifest.json"
+OLD = ".tmp-old-"
 PREFIX = "step="
+STEP = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +58,22 @@ def temp_dir(layout: RunLayout, step: int) -> Path:
     return layout.checkpoints / f".tmp-{PREFIX}{step}"
 
 
-def steps(layout: RunLayout) -> tuple[int, ...]:
-    """Return the steps that have a folder, ascending; whole or not."""
+def steps(layout: RunLayout, *, problems: list[str] | None = None) -> tuple[int, ...]:
+    """Return the steps that have a folder, ascending; whole or not.
+
+    What is no folder that can be read is named in `problems`.
+    """
     try:
         with os.scandir(layout.checkpoints) as entries:
             names = [entry.name for entry in entries if entry.name.startswith(PREFIX)]
     except FileNotFoundError:
         return ()
+    except OSError as error:
+        if problems is not None:
+            problems.append(f"checkpoints cannot be read: {reason(error)}")
+        return ()
     numbers = [name.removeprefix(PREFIX) for name in names]
-    return tuple(sorted(int(one) for one in numbers if one.isascii() and one.isdigit()))
+    return tuple(sorted(int(one) for one in numbers if STEP.fullmatch(one)))
 
 
 def read_manifest(layout: RunLayout, step: int) -> Manifest:
@@ -80,31 +92,37 @@ def read_manifest(layout: RunLayout, step: int) -> Manifest:
         data = read_json(folder / MANIFEST)
     except FileNotFoundError as error:
         raise Corrupt(f"checkpoint {step} of {layout.id} has no {MANIFEST}") from error
-    if _whole(data.get("format"), FORMAT) > FORMAT:
+    found = data.get("format")
+    if isinstance(found, int) and found > FORMAT:
         raise Unsupported(
-            f"checkpoint {step} of {layout.id} has format {data['format']}, newer than {FORMAT}",
+            f"checkpoint {step} of {layout.id} has format {found}, newer than {FORMAT}",
             hint=f"it needs expdb {data.get('needs', 'of a later version')}",
         )
-    value = data.get("value")
     try:
         return Manifest(
             step=step,
-            attempt=int(data["attempt"]),
-            created_at_ms=int(data.get("created_at_ms", 0)),
-            tokens=int(data.get("tokens", 0)),
-            world_size=int(data.get("world_size", 1)),
-            torch=str(data.get("torch", "")),
-            value=None if value is None else number(value),
+            attempt=fields.whole(data, "attempt"),
+            created_at_ms=fields.whole(data, "created_at_ms", 0),
+            tokens=fields.whole(data, "tokens", 0),
+            world_size=fields.whole(data, "world_size", 1),
+            torch=fields.text(data, "torch", ""),
+            value=fields.maybe_real(data, "value"),
             parts={
-                name: {"file": _plain_name(one["file"]), "names": list(one["names"])}
-                for name, one in data["parts"].items()
+                name: {
+                    "file": _plain_name(fields.text(one, "file")),
+                    "names": fields.items(one, "names"),
+                }
+                for name, one in fields.mappings(data, "parts").items()
             },
             files={
-                _plain_name(name): {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
-                for name, one in data["files"].items()
+                _plain_name(name): {
+                    "bytes": fields.whole(one, "bytes"),
+                    "sha256": fields.text(one, "sha256"),
+                }
+                for name, one in fields.mappings(data, "files").items()
             },
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except Wrong as error:
         raise Corrupt(
             f"{MANIFEST} of checkpoint {step} of {layout.id} is not what expdb writes ({error})",
             hint=f"the file: {folder / MANIFEST}",
@@ -137,10 +155,12 @@ def read_checkpoint(layout: RunLayout, step: int) -> Checkpoint:
     )
 
 
-def read_manifests(layout: RunLayout) -> tuple[Checkpoint, ...]:
+def read_manifests(
+    layout: RunLayout, *, problems: list[str] | None = None
+) -> tuple[Checkpoint, ...]:
     """Return the checkpoints of a run by step; JSON and file sizes only, no hashing."""
     found = []
-    for step in steps(layout):
+    for step in steps(layout, problems=problems):
         try:
             found.append(read_checkpoint(layout, step))
         except NotFound:  # it was removed between the listing and the look
@@ -223,7 +243,7 @@ def seal(folder: Path, manifest: Manifest) -> None:
 def put_in_place(layout: RunLayout, step: int) -> None:
     """Rename the sealed temporary folder to `step=<step>`; an earlier one goes only after that."""
     target = layout.checkpoint(step)
-    old = layout.checkpoints / f".tmp-old-{PREFIX}{step}"
+    old = layout.checkpoints / f"{OLD}{PREFIX}{step}"
     if target.exists():
         shutil.rmtree(old, ignore_errors=True)
         target.rename(old)
@@ -249,17 +269,40 @@ def recover(layout: RunLayout) -> None:
 
     A checkpoint that was moved aside for its successor comes back if the successor never arrived.
     """
+    bring_back(layout)
+    for name in _names(layout):
+        if name.startswith((OLD, ".tmp-gone-", f".tmp-{PREFIX}")):
+            shutil.rmtree(layout.checkpoints / name, ignore_errors=True)
+
+
+def bring_back(layout: RunLayout) -> None:
+    """Give the checkpoints their names again that were moved aside and whose successor never came.
+
+    Nothing is removed, so whoever holds the lock of a dead run may call it.
+    """
+    moved = cut_off(layout)
+    for step in moved:
+        (layout.checkpoints / f"{OLD}{PREFIX}{step}").rename(layout.checkpoint(step))
+    if moved:
+        fsync_dir(layout.checkpoints)
+
+
+def cut_off(layout: RunLayout) -> tuple[int, ...]:
+    """Return the steps that a death between the two renames of `put_in_place` left without name."""
+    aside = f"{OLD}{PREFIX}"
+    found = [name.removeprefix(aside) for name in _names(layout) if name.startswith(aside)]
+    return tuple(
+        int(step)
+        for step in found
+        if STEP.fullmatch(step) and not os.path.lexists(layout.checkpoint(int(step)))
+    )
+
+
+def _names(layout: RunLayout) -> list[str]:
     try:
-        names = os.listdir(layout.checkpoints)  # noqa: PTH208 - the names are taken apart below
-    except FileNotFoundError:
-        return
-    for name in names:
-        path = layout.checkpoints / name
-        target = layout.checkpoints / name.removeprefix(".tmp-old-")
-        if name.startswith(".tmp-old-") and not target.exists():
-            path.rename(target)
-        elif name.startswith((".tmp-old-", ".tmp-gone-", f".tmp-{PREFIX}")):
-            shutil.rmtree(path, ignore_errors=True)
+        return os.listdir(layout.checkpoints)  # noqa: PTH208 - the names are taken apart
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def sha256(path: Path) -> str:
@@ -285,12 +328,8 @@ def _bytes_in(folder: Path) -> int:
         return 0
 
 
-def _plain_name(name: Any) -> str:
+def _plain_name(name: str) -> str:
     """Return a file name of a manifest; one that would leave the folder is refused."""
-    if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
-        raise ValueError(f"{name!r} is no file name")
+    if name != Path(name).name or name.startswith(".") or "\0" in name:
+        raise Wrong(f"{name!r} is no file name")
     return name
-
-
-def _whole(value: Any, default: int) -> int:
-    return value if isinstance(value, int) else default

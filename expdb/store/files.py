@@ -43,6 +43,21 @@ def fsync_dir(path: Path) -> None:
         os.close(fd)
 
 
+def make_dir(path: Path) -> None:
+    """Make a folder that survives a power loss, unless it is there; its parent has to be there.
+
+    Raises:
+        FileExistsError: a file is in the way.
+    """
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return
+    fsync_dir(path.parent)
+
+
 def temp_path(path: Path) -> Path:
     """Return a fresh temporary name beside `path`."""
     return path.with_name(f".tmp-{path.name[:100]}-{secrets.token_hex(4)}")
@@ -104,11 +119,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def number(value: Any) -> float:
-    """Return a float written by `encode_json`, the three strings included."""
-    return float(value)
-
-
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Replace `path` by `value` as strict JSON."""
     write_bytes(path, encode_json(value), durable=durable)
@@ -142,13 +152,14 @@ def read_json(path: Path) -> dict[str, Any]:
 def exclusive(path: Path, *, what: str) -> Iterator[None]:
     """Hold the lock file `path` (O_EXCL) for the length of the block.
 
-    A lock left behind by a dead process of this host is taken over.
+    A lock left behind by a dead process of this host is taken over. A lock that was removed by hand
+    and taken by another meanwhile is left to that one.
 
     Raises:
         Conflict: a live process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    me = encode_json(owner.describe())
+    me = encode_json({**owner.describe(), "token": secrets.token_hex(8)})
     for _ in range(3):
         try:
             create_bytes(path, me)
@@ -160,7 +171,11 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        try:
+            if path.read_bytes() == me:
+                path.unlink()
+        except FileNotFoundError:
+            pass
 
 
 def _remove_stale(path: Path, what: str) -> None:

@@ -13,8 +13,10 @@ Little-endian. `seq` counts frames from 1, up, per (attempt, rank), over all jou
 length >= 1.
 
 Invariant: one `write(2)` per frame with O_APPEND; when it returns the frame survives SIGKILL. A
-frame that does not check is the end of the journal: what follows is counted, never read as data. A
-crc over zeroes cannot pass, since the magic is not zero.
+frame that does not check is never read as data: what follows is searched for whole frames with a
+growing seq, and those whose keys are known are read. A crc over zeroes cannot pass, since the magic
+is not zero; a number of a key or template is never given twice, so a lost definition cannot make
+one key's values those of another.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ FRAME = struct.Struct("<HIQ")
 CRC = struct.Struct("<I")
 KEY = struct.Struct("<cIH")
 VALUES = struct.Struct("<cIqq")
+COVERED = struct.Struct("<HIQcI")
+"""The head of a frame, and of its first record if that is a V."""
 MAX_KEY_BYTES = MAX_KEYS = 0xFFFF
 
 
@@ -99,48 +103,101 @@ class JournalReader:
                 f"{path.name} cannot be read: {reason(error)}", hint=f"the file: {path}"
             ) from error
         self.header, self.good_bytes = self._read_header()
-        self.num_frames = 0
-        self.last_seq = 0
+        self.last_seq = self.num_frames = 0
+        self.num_before_damage: int | None = None
+        """Whole frames before the first damage that whole frames follow."""
+        self.num_unread = 0
+        """Whole frames behind a damage whose keys were lost in it, or that make no sense."""
 
     @property
     def torn_bytes(self) -> int:
-        """The bytes after the last good frame."""
+        """The bytes after the last whole frame."""
         return len(self._data) - self.good_bytes
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether whole frames stand behind a bad one: no death of a writer tears that way."""
+        return self.num_before_damage is not None
 
     def problem(self) -> str:
         """Return what is wrong with the journal in one line, or nothing."""
-        if not self.torn_bytes:
-            return ""
-        if self.is_damaged():
-            return (
-                f"{self.path.name}: damaged after {self.num_frames} whole frames;"
-                " the rest is not read"
-            )
-        return f"{self.path.name}: torn at its end; all {self.num_frames} whole frames kept"
-
-    def is_damaged(self) -> bool:
-        """Tell whether whole frames stand behind the last good one: no death tears that way."""
-        at, magic = self.good_bytes - 1, MAGIC.to_bytes(2, "little")
-        while (at := self._data.find(magic, at + 1)) >= 0:
-            if self._frame_at(at) is not None:
-                return True
-        return False
+        name, before = self.path.name, self.num_before_damage
+        if before is not None:
+            read, behind = self.num_frames - before, self.num_frames - before + self.num_unread
+            rest = f"{read} of {behind} behind it could be read"
+            if not read:
+                rest = "what follows could not be read"
+            return f"{name}: damaged after {before} whole frames; {rest}"
+        if self.torn_bytes:
+            return f"{name}: torn at its end; all {self.num_frames} whole frames kept"
+        return ""
 
     def __iter__(self) -> Iterator[Values]:
-        """Yield the values of all good frames with a `seq` above `after_seq`, once."""
+        """Yield the values of all whole frames with a `seq` above `after_seq`, once."""
         keys: dict[int, str] = {}
         templates: dict[int, tuple[str, ...]] = {}
+        sizes: dict[int, int] = {}
         data = memoryview(self._data)
-        while (found := self._frame_at(self.good_bytes)) is not None and found[0] > self.last_seq:
-            seq, stop = found
-            payload = data[self.good_bytes + FRAME.size : stop - CRC.size]
+        at = self.good_bytes
+        while True:
+            if self.last_seq < self.after_seq:
+                at = self._pass_covered(at, sizes)
+            found = self._frame_at(at)
+            if found is None or found[0] <= self.last_seq:
+                found = self._frame_behind(at)
+                if found is None:
+                    return
+                self._note_damage()
+                at = found[2]
+            seq, stop = found[0], found[1]
+            payload = data[at + FRAME.size : stop - CRC.size]
             try:
-                values = list(_records(seq, payload, keys, templates))
+                values = list(_records(seq, payload, keys, templates, sizes))
             except (KeyError, ValueError, struct.error):
-                return  # whole, but not what a writer of this format writes
-            self.num_frames, self.last_seq, self.good_bytes = self.num_frames + 1, seq, stop
+                self._note_damage()
+                self.num_unread += 1
+                values = []
+            else:
+                self.num_frames += 1
+            self.last_seq, self.good_bytes, at = seq, stop, stop
             if seq > self.after_seq:
                 yield from values
+
+    def _note_damage(self) -> None:
+        if self.num_before_damage is None:
+            self.num_before_damage = self.num_frames
+
+    def _pass_covered(self, at: int, sizes: Mapping[int, int]) -> int:
+        """Go by the frames of values up to `after_seq`, which nobody wants, and return where.
+
+        Their form is checked and their checksum is not: 300,000 of them stand in a full journal.
+        """
+        unpack, data, after, last = COVERED.unpack_from, self._data, self.after_seq, self.last_seq
+        end, around, count = len(data), FRAME.size + CRC.size, 0
+        while at + around + VALUES.size <= end:
+            magic, length, seq, kind, number = unpack(data, at)
+            if not last < seq <= after or kind != b"V" or sizes.get(number) != length:
+                break
+            if magic != MAGIC or at + around + length > end:
+                break
+            last, count, at = seq, count + 1, at + around + length
+        self.last_seq, self.num_frames, self.good_bytes = last, self.num_frames + count, at
+        return at
+
+    def _frame_behind(self, at: int) -> tuple[int, int, int] | None:
+        """Return (seq, end, start) of the next whole frame behind a bad one, if there is one."""
+        magic = MAGIC.to_bytes(2, "little")
+        while (at := self._data.find(magic, at)) >= 0:
+            found = self._frame_at(at)
+            if found is not None:
+                if found[0] > self.last_seq:
+                    return *found, at
+                self._note_damage()  # one that does not belong here, whole as it is
+                self.num_unread += 1
+                at = found[1]
+            else:
+                at += 1
+        return None
 
     def _frame_at(self, at: int) -> tuple[int, int] | None:
         """Return (seq, end) of the whole frame at a position, if there is one."""
@@ -177,7 +234,11 @@ class JournalReader:
 
 
 def _records(
-    seq: int, payload: memoryview, keys: dict[int, str], templates: dict[int, tuple[str, ...]]
+    seq: int,
+    payload: memoryview,
+    keys: dict[int, str],
+    templates: dict[int, tuple[str, ...]],
+    sizes: dict[int, int],
 ) -> Iterator[Values]:
     at = 0
     while at < len(payload):
@@ -197,6 +258,7 @@ def _records(
         elif kind == ord("T"):
             ids = struct.unpack_from(f"<{count}I", payload, at)
             templates[number] = tuple(keys[item] for item in ids)
+            sizes[number] = VALUES.size + 8 * count
             at += 4 * count
         else:
             raise ValueError(f"a record of the unknown kind {kind}")
@@ -208,59 +270,85 @@ class JournalWriter:
     Raises OSError from `append` when the frame is not whole on disk; the file is then cut back to
     its last whole frame where that is possible, else it is `broken` and the next frame has to start
     a new file.
+
+    A signal handler may raise out of `append` at any point: what became of that frame is found out
+    at the next call, and a frame that is on disk is not written twice.
     """
 
     def __init__(self, path: Path, *, run: str, attempt: int, rank: int) -> None:
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o666)
-        self.size = 0
         self.broken = False
         """Whether the tail could not be cut back: this file takes no more frames."""
+        self._size = 0
+        self._begun = self._last = b""
         self._is_new = True
         try:
             self.append(encode_header(run=run, attempt=attempt, rank=rank))
-        except OSError:
+        except BaseException:
             self.remove()
             raise
 
+    @property
+    def size(self) -> int:
+        """The bytes of the whole frames in the file, and of its header."""
+        if self._begun:
+            self._look_back()
+        return self._size
+
     def append(self, frame: bytes) -> None:
-        """Write one whole frame (see `encode_frame`).
+        """Write one whole frame (see `encode_frame`); the same one again is not written again.
 
         Raises:
             OSError: the frame is not on disk.
         """
+        if self._begun:
+            self._look_back()
+        if frame is self._last:
+            return
+        if self.broken:
+            raise OSError(errno.EIO, "a half record could not be cut off", str(self.path))
+        self._begun = frame
         # A full disk writes half of it and returns the count without an error.
         try:
             written = os.write(self._fd, frame)
         except OSError:
-            self._cut_back()
+            self._look_back()
             raise
         if written != len(frame):
-            self._cut_back()
+            self._look_back()
             raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes fit", str(self.path))
-        self.size += written
+        self._size += written
+        self._last, self._begun = frame, b""
 
-    def _cut_back(self) -> None:
+    def _look_back(self) -> None:
+        """Find out what became of a frame whose writing was cut off."""
+        frame = self._begun
         try:
-            os.ftruncate(self._fd, self.size)
+            size = os.fstat(self._fd).st_size
+            if size == self._size + len(frame):
+                self._size, self._last = size, frame
+            elif size != self._size:
+                os.ftruncate(self._fd, self._size)
         except OSError:
             self.broken = True
+        self._begun = b""
 
     def syncer(self) -> Callable[[], None]:
         """Return what makes all written so far survive a power loss; any thread may call it, once.
 
         Raises:
-            OSError: the journal is closed.
+            OSError: the journal is closed, or this process has too many open files.
         """
-        fd, is_new = os.dup(self._fd), self._is_new
-        self._is_new = False
+        fd = os.dup(self._fd)
 
         def sync() -> None:
             try:
                 os.fdatasync(fd)
-                if is_new:
+                if self._is_new:
                     fsync_dir(self.path.parent)
+                    self._is_new = False
             finally:
                 os.close(fd)
 
@@ -269,8 +357,8 @@ class JournalWriter:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
     def remove(self) -> None:
         """Close the file and take it away again: nothing of worth was written to it."""

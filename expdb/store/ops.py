@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from expdb.errors import Corrupt, Unsupported
+from expdb.errors import Corrupt, Refused, Unsupported
 from expdb.model import FORMAT, NEEDS, Op
 from expdb.store import files, owner
 from expdb.store.ids import is_id
@@ -28,6 +28,10 @@ from expdb.store.layout import StoreLayout
 
 MARKER = "UNFINISHED"
 PHASES = ("whole", "begin", "end", "abort")
+
+
+class StoreGone(Refused):
+    """The store that holds an op which was cut off in this work tree is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +171,7 @@ def find_unfinished(git_dir: Path, layout: StoreLayout, *, holding: bool = False
 
     Raises:
         Corrupt: the mark, or the op it names, is damaged.
+        StoreGone: its store is not there, so that nobody can say what it did.
     """
     marker = read_marker(git_dir)
     if marker is None:
@@ -182,6 +187,15 @@ def find_unfinished(git_dir: Path, layout: StoreLayout, *, holding: bool = False
         return None
     if begin is not None:
         return begin
+    if not known:
+        raise StoreGone(
+            f"{marker.what or marker.kind} was cut off in this work tree, and the store that knows"
+            f" how far it came is not there: {marker.store}",
+            hint=(
+                "bring it back; or, if it was moved: expdb --store DIR rollback --continue",
+                f"leave the files as they are:         rm {marker_path(git_dir)}",
+            ),
+        )
     return Op(
         id=marker.op,
         kind=marker.kind,
@@ -190,6 +204,15 @@ def find_unfinished(git_dir: Path, layout: StoreLayout, *, holding: bool = False
         what=marker.what,
         work_tree=str(git_dir),
     )
+
+
+def layout_of(op: str, git_dir: Path, layout: StoreLayout) -> StoreLayout:
+    """Return the store that holds the begin-op of the mark: `layout`, else the one it names."""
+    marker = read_marker(git_dir)
+    if marker is None or marker.op != op or find_phases(layout, op)[0] is not None:
+        return layout
+    other = StoreLayout(Path(marker.store))
+    return other if find_phases(other, op)[0] is not None else layout
 
 
 def find_phases(layout: StoreLayout, op: str) -> tuple[Op | None, bool]:

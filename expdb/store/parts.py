@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT
-from expdb.store.files import fsync_dir, read_json, temp_path, write_json
+from expdb.store import fields
+from expdb.store.fields import Wrong
+from expdb.store.files import fsync_dir, make_dir, read_json, temp_path, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +123,7 @@ def write_part(path: Path, table: pa.Table) -> int:
     """
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(exist_ok=True)
+    make_dir(path.parent)
     temp = temp_path(path)
     try:
         pq.write_table(
@@ -194,17 +196,20 @@ def read_list(path: Path) -> tuple[PartEntry, ...]:
         return ()
     try:
         return tuple(
-            PartEntry(
-                str(item["file"]),
-                int(item["first_seq"]),
-                int(item["last_seq"]),
-                int(item["num_points"]),
-                int(item["bytes"]),
-            )
-            for item in data["parts"]
+            _entry(fields.as_mapping(item, "parts")) for item in fields.items(data, "parts")
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except Wrong as error:
         raise Corrupt(f"{path.name} is no list of parts", hint=f"the file: {path}") from error
+
+
+def _entry(item: Mapping[str, Any]) -> PartEntry:
+    return PartEntry(
+        fields.text(item, "file"),
+        fields.whole(item, "first_seq"),
+        fields.whole(item, "last_seq"),
+        fields.whole(item, "num_points"),
+        fields.whole(item, "bytes"),
+    )
 
 
 def write_list(path: Path, entries: Iterable[PartEntry]) -> None:

@@ -96,7 +96,7 @@ def live_values(
     for path in journals(layout, attempt).get(rank, ()):
         try:
             reader, values = _read_whole(path, after_seq)
-            if problems is None and reader.is_damaged():
+            if problems is None and reader.is_damaged:
                 raise Corrupt(reader.problem(), hint=f"the file: {path}")
         except FileNotFoundError:
             continue  # sealed since it was listed: see `_attempt_tables`
@@ -104,7 +104,7 @@ def live_values(
             _tell(error, problems)
             continue
         yield from values
-        if problems is not None and reader.torn_bytes:
+        if problems is not None and reader.problem():
             problems.append(reader.problem())
 
 

@@ -1,14 +1,16 @@
 """The write path of one rank: a `write` is a frame on disk; parts are sealed beside training.
 
-    write -> frame -> journal (one write(2))    survives SIGKILL when it returns
-                   -> packed copy in memory     -> series book -> part (by size, and at close)
+    write -> frame -> packed copy in memory     -> series book -> part (by size, and at close)
+                   -> journal (one write(2))    survives SIGKILL when it returns
 
-Invariant: a point is in the journal, in a sealed part, or in memory and counted as waiting; what is
-dropped is counted. Parts are sealed in the order of `seq`, since a rank's list says "all up to
-here", and points are counted in that order too.
+Invariant: a point is in memory, and in the journal or waiting for it, until a sealed part has it;
+what is dropped is counted. Parts are sealed in the order of `seq`, since a rank's list says "all up
+to here", and points are counted in that order too. A signal handler may raise at any point here
+(KeyboardInterrupt): a `write` that was cut off has recorded its values or has not, and no other.
 
-Two locks: `_lock` guards what `write` touches and is held for microseconds; `_counting` guards the
-book and the counted frames. Who needs both takes `_counting` first; a writer never takes it.
+Three locks, taken in this order: `_one_seal` by who seals; `_counting` guards the book and the
+counted frames; `_lock` guards what `write` touches and is held for microseconds. A writer takes
+only the last. `on_trouble` is called under none of them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from expdb.errors import BadInput, ExpdbError
 from expdb.store.files import reason
 from expdb.store.journal import CRC, FRAME, MAGIC, MAX_KEYS, JournalWriter, encode_frame
 from expdb.store.layout import RunLayout
-from expdb.store.packed import Frames, Packed
+from expdb.store.packed import Packed
 from expdb.store.seal import seal
 from expdb.store.series import SeriesBook
 from expdb.store.templates import Template, Templates, is_storable, refusal
@@ -59,19 +61,24 @@ class Recorder:
         self.book.attempt, self.book.through_seq = attempt, {}
         self._lock = threading.Lock()
         self._counting = threading.Lock()
+        self._one_seal = threading.Lock()
         self._closed = ""
         self._templates = Templates()
         self._memory = Packed()
         self._older: Packed | None = None
         """What is being sealed; `_memory` has what came after it."""
+        self._older_seq = self._older_journal = 0
+        """Its last frame, and the number of its last journal."""
         self._seq = 0
         self._sealed_seq = 0
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._retry_at = self._seal_at = 0.0
         self.num_dropped = 0
-        self._journal_number = 0
-        self._old_journals: list[Path] = []
+        self._troubles: deque[str] = deque()
+        """What `on_trouble` is told when all locks are free again."""
+        self._journal_number, self._first_journal = 0, 1
+        """The last journal, and the first one that is not sealed."""
         self._journal = self._next_journal()
         self._sealing: threading.Thread | None = None
 
@@ -106,23 +113,27 @@ class Recorder:
                     )
                 except struct.error as error:
                     raise BadInput(f"step {step} cannot be recorded: {error}") from None
-                if self._put(head + CRC.pack(zlib.crc32(head)), len(keys)):
-                    memory = self._memory
-                    memory.add(template, head)
-                    if memory.num_points >= SEAL_POINTS or memory.num_bytes >= SEAL_BYTES:
-                        self._start_sealing()
-                return
-        self._write_parted(keys, values, step, time_ms)
+                memory = self._memory
+                memory.add(template, head)
+                if not self._put(head + CRC.pack(zlib.crc32(head)), droppable=True):
+                    memory.take_back(template, head)
+                    self.num_dropped += len(keys)
+                elif memory.num_points >= SEAL_POINTS or memory.num_bytes >= SEAL_BYTES:
+                    self._start_sealing()
+        if self._troubles:
+            self._tell()
+        if template is None:
+            self._write_parted(keys, values, step, time_ms)
 
     def update_book(self) -> SeriesBook:
         """Count everything recorded so far and return the series book as it is then."""
         with self._counting:
             with self._lock:
-                fresh, seq = self._take()
-            self._count(fresh, seq)
+                taken = self._take()
+            self._count(*taken)
             return self.book.copy()
 
-    def save_book(self) -> None:
+    def save_book(self, *, durable: bool = False) -> None:
         """Count everything recorded so far and write series.json; the newest one always wins.
 
         Raises:
@@ -130,22 +141,23 @@ class Recorder:
         """
         with self._counting:
             with self._lock:
-                fresh, seq = self._take()
-            self._count(fresh, seq)
-            self.book.save(self._layout.series_json)
+                taken = self._take()
+            self._count(*taken)
+            self.book.save(self._layout.series_json, durable=durable)
 
     def sync(self) -> None:
         """Make the journal survive a power loss, and retry what waits."""
-        with self._lock:
-            if self._closed:
-                return
-            if self._waiting:
-                self._retry()
-            sync = self._journal.syncer()
         try:
+            with self._lock:
+                if self._closed:
+                    return
+                if self._waiting:
+                    self._retry()
+                sync = self._journal.syncer()
             sync()  # takes milliseconds, so it must not hold up `write`
         except OSError as error:
-            self._on_trouble(f"the store could not be synced ({reason(error)})")
+            self._troubles.append(f"the store could not be synced ({reason(error)})")
+        self._tell()
 
     def close(self) -> None:
         """Seal all that was recorded and close the journal; it can be called again after an error.
@@ -153,16 +165,15 @@ class Recorder:
         Raises:
             OSError, Corrupt: something is still unwritten; it stays in memory and in the journal.
         """
-        if self._sealing is not None:
-            self._sealing.join()
-        with self._counting, self._lock:
+        with self._one_seal, self._counting, self._lock:
             if self._closed:
                 return
+            if self._older is not None:
+                self._put_back(self._older)
             self._count(*self._take())
-            journals = [*self._old_journals, self._journal.path]
-            self._seal(
-                self._memory, self._seq, journals, lambda: self.book.save(self._layout.series_json)
-            )
+            save = self.book.save
+            journals = self._journals(self._journal_number)
+            self._seal(self._memory, self._seq, journals, lambda: save(self._layout.series_json))
             self._leave("it has ended")
             self._waiting.clear()
             self._waiting_bytes = 0
@@ -171,7 +182,7 @@ class Recorder:
         """Close the handle without writing: in a forked child, whose parent goes on."""
         # A thread that does not exist in the child may have held a lock at the fork.
         self._lock, self._counting = threading.Lock(), threading.Lock()
-        self._sealing = None
+        self._one_seal, self._sealing = threading.Lock(), None
         self._leave("it belongs to the process that started it, and this is a fork of it")
 
     def __reduce__(self) -> NoReturn:
@@ -193,10 +204,11 @@ class Recorder:
             raise BadInput(f"run {self._run} takes no more points: {self._closed}")
         if not is_storable(keys):
             return None
-        template, records = self._templates.define(keys)
+        definition = self._templates.define(keys)
         self._seq += 1
-        self._put(encode_frame(self._seq, records), 0)
-        return template
+        self._put(encode_frame(self._seq, definition.records), droppable=False)
+        self._templates.add(definition)  # last: values may follow once it is on its way
+        return definition.template
 
     def _write_parted(
         self, keys: tuple[str, ...], values: Sequence[float], step: int, time_ms: int
@@ -210,21 +222,23 @@ class Recorder:
         if refused:
             raise BadInput("; ".join(refused), hint="the other values of this call are recorded")
 
-    def _put(self, frame: bytes, num_points: int) -> bool:
-        """Write a frame, or keep it waiting; False when it had to be dropped."""
+    def _put(self, frame: bytes, *, droppable: bool) -> bool:
+        """Write a frame, or keep it waiting; False when it has to be dropped."""
+        failure: OSError | None = None
         if not (self._waiting or self._journal.broken) or self._retry():
             try:
                 self._journal.append(frame)
                 return True
             except OSError as error:
-                self._on_trouble(f"store: {reason(error)}; points wait in memory, none lost")
+                failure = error
                 self._retry_at = time.monotonic() + RETRY_S
-        if num_points and self._waiting_bytes + len(frame) > WAITING_BYTES:
-            self.num_dropped += num_points
-            self._on_trouble("store: no room in memory either; points are dropped, and counted")
+        if droppable and self._waiting_bytes + len(frame) > WAITING_BYTES:
+            self._troubles.append("store: no room in memory either; points are dropped, and counted")
             return False
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
+        if failure is not None:
+            self._troubles.append(f"store: {reason(failure)}; points wait in memory, none lost")
         return True
 
     def _retry(self) -> bool:
@@ -243,9 +257,23 @@ class Recorder:
         except OSError:
             self._retry_at = now + RETRY_S
             return False
+        self._waiting_bytes = 0
         if count:
-            self._on_trouble(f"store is back: {count} waiting records written")
+            self._troubles.append(f"store is back: {count} waiting records written")
         return True
+
+    def _tell(self) -> None:
+        while self._troubles:
+            try:
+                text = self._troubles.popleft()
+            except IndexError:  # another thread tells it
+                return
+            self._on_trouble(text)
+
+    def _journals(self, last: int) -> list[Path]:
+        """Return the journals that are not sealed, up to a number; not all of them need be there."""
+        numbers = range(self._first_journal, last + 1)
+        return [self._layout.journal(self._attempt, self._rank, number) for number in numbers]
 
     def _next_journal(self) -> JournalWriter:
         self._journal_number += 1
@@ -266,65 +294,68 @@ class Recorder:
             except OSError:
                 fresh.remove()
                 raise
-        self._old_journals.append(self._journal.path)
-        self._journal.close()
-        self._journal = fresh
+        old, self._journal = self._journal, fresh
+        old.close()
 
     # ------------------------------------------------------------------------ counting, sealing
 
-    def _take(self) -> tuple[list[tuple[Packed, Frames]], int]:
+    def _take(self) -> tuple[list[Packed], int]:
         memories = [self._memory] if self._older is None else [self._older, self._memory]
-        return [(memory, memory.take()) for memory in memories], self._seq
+        for memory in memories:
+            memory.take()
+        return memories, self._seq
 
-    def _count(self, fresh: Sequence[tuple[Packed, Frames]], seq: int) -> None:
-        for memory, frames in fresh:
-            memory.count(frames, self.book)
+    def _count(self, memories: Sequence[Packed], seq: int) -> None:
+        for memory in memories:
+            memory.count(self.book)
         self.book.through_seq = {self._rank: seq}
 
     def _start_sealing(self) -> None:
         now = time.monotonic()
-        if self._waiting or self._older is not None or now < self._seal_at:
+        is_sealing = self._sealing is not None and self._sealing.is_alive()
+        if self._waiting or is_sealing or now < self._seal_at:
             return
         self._seal_at = now + RETRY_S
-        last = self._seq
-        try:
-            self._switch_journal(seq=last + 1)
-        except OSError as error:
-            self._on_trouble(f"store: {reason(error)}; points stay in the journal")
-            return
-        self._seq = last + 1
-        self._older, self._memory = self._memory, Packed()
+        if self._older is None:
+            last, self._seq = self._seq, self._seq + 1
+            try:
+                self._switch_journal(seq=self._seq)
+            except OSError as error:
+                self._troubles.append(f"store: {reason(error)}; points stay in the journal")
+                return
+            self._older_seq, self._older_journal = last, self._journal_number - 1
+            self._older, self._memory = self._memory, Packed()
         self._sealing = threading.Thread(
-            target=self._seal_beside,
-            args=(self._older, last, list(self._old_journals)),
-            name="expdb-seal",
+            target=self._seal_beside, args=(self._older,), name="expdb-seal"
         )
         try:
             self._sealing.start()
-        except RuntimeError:  # no more threads: `close` will seal it
-            self._put_back(self._older)
-            self._sealing = None
+        except RuntimeError:
+            pass  # no more threads: it is tried again later, and `close` seals in any case
 
-    def _seal_beside(self, older: Packed, last: int, journals: list[Path]) -> None:
-        done = False
-        try:
-            self.update_book()
-            self._seal(older, last, journals, self.save_book)
-            done = True
-        except (OSError, ExpdbError) as error:
-            why = reason(error) if isinstance(error, OSError) else str(error)
-            self._on_trouble(f"store: {why}; the journal keeps what could not be sealed")
-        finally:
-            with self._counting, self._lock:
-                if done:
-                    self._older = None
-                    self._old_journals = [p for p in self._old_journals if p not in journals]
-                else:
-                    self._put_back(older)
+    def _seal_beside(self, older: Packed) -> None:
+        with self._one_seal:
+            if self._older is not older:
+                return  # `close` or another thread was first
+            done = False
+            try:
+                self.update_book()
+                journals = self._journals(self._older_journal)
+                self._seal(older, self._older_seq, journals, lambda: self.save_book(durable=True))
+                done = True
+            except (OSError, ExpdbError) as error:
+                why = reason(error) if isinstance(error, OSError) else str(error)
+                self._troubles.append(f"store: {why}; the journal keeps what could not be sealed")
+            finally:
+                with self._counting, self._lock:
+                    if done:
+                        self._older, self._first_journal = None, self._older_journal + 1
+                    else:
+                        self._put_back(older)
+        self._tell()
 
     def _put_back(self, older: Packed) -> None:
-        older.extend(self._memory)
-        self._memory, self._older = older, None
+        self._memory, self._older = older.joined(self._memory), None
         self._seal_at = time.monotonic() + RETRY_S
 
     def _seal(

@@ -17,7 +17,9 @@ from typing import Any
 
 from expdb.errors import Corrupt
 from expdb.model import Eval, Event
-from expdb.store.files import number, read_json, reason
+from expdb.store import fields
+from expdb.store.fields import Wrong
+from expdb.store.files import read_json, reason
 from expdb.store.layout import RunLayout
 
 
@@ -25,14 +27,21 @@ def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...],
     """Return the labels and the notes of a run."""
     labels: dict[str, None] = {}
     notes: list[str] = []
-    for _, item in _lines(layout.marks, problems):
-        match item.get("kind"):
-            case "label":
-                labels[str(item.get("text"))] = None
-            case "unlabel":
-                labels.pop(str(item.get("text")), None)
-            case "note":
-                notes.append(str(item.get("text")))
+    for line, item in _lines(layout.marks, problems):
+        kind = item.get("kind")
+        if kind not in ("label", "unlabel", "note"):
+            continue  # of a later expdb
+        try:
+            text = fields.text(item, "text")
+        except Wrong:
+            problems.append(_line_problem(layout.marks, line))
+            continue
+        if kind == "label":
+            labels[text] = None
+        elif kind == "unlabel":
+            labels.pop(text, None)
+        else:
+            notes.append(text)
     return tuple(labels), tuple(notes)
 
 
@@ -41,18 +50,25 @@ def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
     out: list[Event] = []
     for line, item in _lines(layout.events, problems):
         try:
-            event = Event(
-                step=int(item.get("step", 0)),
-                severity=item.get("severity", "info"),
-                rule=str(item.get("rule", "")),
-                message=str(item.get("message", "")),
-                created_at_ms=int(item.get("created_at_ms", 0)),
-            )
-        except (TypeError, ValueError):
+            event = _event(item)
+        except Wrong:
             problems.append(_line_problem(layout.events, line))
             continue
         out.append(event)
     return tuple(out)
+
+
+def _event(item: dict[str, Any]) -> Event:
+    severity = fields.text(item, "severity", "info")
+    if severity not in ("info", "warn", "critical"):
+        raise Wrong("severity")
+    return Event(
+        step=fields.whole(item, "step", 0),
+        severity=severity,
+        rule=fields.text(item, "rule", ""),
+        message=fields.text(item, "message", ""),
+        created_at_ms=fields.whole(item, "created_at_ms", 0),
+    )
 
 
 def read_evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:
@@ -60,33 +76,35 @@ def read_evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:
     out: list[Eval] = []
     try:
         names = sorted(path.name for path in layout.evals.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        problems.append(f"evals cannot be read: {reason(error)}")
         return ()
     for name in names:
         if name.endswith(".json") and not name.startswith(".tmp-"):
             try:
                 out.append(_eval(read_json(layout.evals / name)))
-            except (Corrupt, KeyError, TypeError, ValueError, AttributeError):
+            except FileNotFoundError:
+                continue  # removed since it was listed
+            except (Corrupt, Wrong):
                 problems.append(f"evals/{name} is damaged")
     return tuple(sorted(out, key=lambda item: (item.step, item.task, item.created_at_ms)))
 
 
 def _eval(data: dict[str, Any]) -> Eval:
+    metrics = fields.mapping(data, "metrics")
     return Eval(
-        id=str(data["id"]),
-        task=str(data["task"]),
-        step=int(data["step"]),
-        metrics={str(name): number(value) for name, value in data["metrics"].items()},
-        n=_whole(data.get("n")),
-        shots=_whole(data.get("shots")),
-        scorer=str(data.get("scorer", "")),
-        items_digest=str(data.get("items_digest", "")),
-        created_at_ms=int(data.get("created_at_ms", 0)),
+        id=fields.text(data, "id"),
+        task=fields.text(data, "task"),
+        step=fields.whole(data, "step"),
+        metrics={name: fields.as_real(value, name) for name, value in metrics.items()},
+        n=fields.maybe_whole(data, "n"),
+        shots=fields.maybe_whole(data, "shots"),
+        scorer=fields.text(data, "scorer", ""),
+        items_digest=fields.text(data, "items_digest", ""),
+        created_at_ms=fields.whole(data, "created_at_ms", 0),
     )
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def _lines(path: Path, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

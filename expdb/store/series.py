@@ -6,19 +6,23 @@ named in `unordered` until it is recounted from its visible points.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, Series
-from expdb.store.files import number, read_json, write_json
+from expdb.store import fields
+from expdb.store.fields import Wrong
+from expdb.store.files import read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 TAIL = 3
+RANK = re.compile(r"[0-9]{1,9}")
 
 
 class SeriesBook:
@@ -79,8 +83,8 @@ class SeriesBook:
         self.unordered.discard(key)
         self._series.pop(key, None)
 
-    def save(self, path: Path) -> None:
-        """Write series.json; not durable, since it can be counted again."""
+    def save(self, path: Path, *, durable: bool = True) -> None:
+        """Write series.json; a heartbeat may do so without `durable`: a later one comes."""
         series = {key: _as_json(item) for key, item in sorted(self._series.items())}
         through = {str(rank): seq for rank, seq in self.through_seq.items()}
         body = {
@@ -90,7 +94,7 @@ class SeriesBook:
             "unordered": sorted(self.unordered),
             "series": series,
         }
-        write_json(path, body, durable=False)
+        write_json(path, body, durable=durable)
 
 
 def load(path: Path) -> SeriesBook:
@@ -104,13 +108,17 @@ def load(path: Path) -> SeriesBook:
     except FileNotFoundError:
         return SeriesBook()
     try:
-        book = SeriesBook(_from_json(key, item) for key, item in data.get("series", {}).items())
-        book.unordered = {str(key) for key in data.get("unordered", ())}
-        book.attempt = int(data.get("attempt", 0))
-        through = data.get("through_seq", {}).items()
-        book.through_seq = {int(rank): int(seq) for rank, seq in through}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Corrupt(f"series.json is damaged ({error!r})", hint=f"the file: {path}") from error
+        found = fields.mappings(data, "series", {})
+        book = SeriesBook(_from_json(key, item) for key, item in found.items())
+        book.unordered = set(fields.texts(data, "unordered", ()))
+        book.attempt = fields.whole(data, "attempt", 0)
+        through = fields.mapping(data, "through_seq", {})
+        for rank in through:
+            if not RANK.fullmatch(rank):
+                raise Wrong("through_seq")
+            book.through_seq[int(rank)] = fields.whole(through, rank)
+    except Wrong as error:
+        raise Corrupt(f"series.json is damaged at `{error}`", hint=f"the file: {path}") from error
     return book
 
 
@@ -195,27 +203,19 @@ def _as_json(series: Series) -> dict[str, Any]:
     return {name: getattr(series, name) for name in FIELDS}
 
 
-def _from_json(key: str, data: dict[str, Any]) -> Series:
-    def value(name: str) -> Any:
-        item = data.get(name)
-        return None if item is None else number(item)
-
-    def step(name: str) -> Any:
-        item = data.get(name)
-        return None if item is None else int(item)
-
+def _from_json(key: str, data: Mapping[str, Any]) -> Series:
     return Series(
         key=key,
-        count=int(data["count"]),
-        nonfinite=int(data["nonfinite"]),
-        first_step=int(data["first_step"]),
-        first=number(data["first"]),
-        last_step=int(data["last_step"]),
-        last=number(data["last"]),
-        min_step=step("min_step"),
-        min=value("min"),
-        max_step=step("max_step"),
-        max=value("max"),
-        tail=tuple(number(item) for item in data.get("tail", ())),
-        nonfinite_step=step("nonfinite_step"),
+        count=fields.whole(data, "count"),
+        nonfinite=fields.whole(data, "nonfinite"),
+        first_step=fields.whole(data, "first_step"),
+        first=fields.real(data, "first"),
+        last_step=fields.whole(data, "last_step"),
+        last=fields.real(data, "last"),
+        min_step=fields.maybe_whole(data, "min_step"),
+        min=fields.maybe_real(data, "min"),
+        max_step=fields.maybe_whole(data, "max_step"),
+        max=fields.maybe_real(data, "max"),
+        tail=tuple(fields.as_real(item, "tail") for item in fields.items(data, "tail", ())),
+        nonfinite_step=fields.maybe_whole(data, "nonfinite_step"),
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, NEEDS
+from expdb.store.fields import INT64
 from expdb.store.files import read_json, write_json
 from expdb.store.layout import RunLayout
 
@@ -61,17 +62,23 @@ def read_status(layout: RunLayout) -> Status:
     """
     data = read_json(layout.status_json)
     known = {name: data.pop(name) for name in KINDS if name in data}
-    state, files = known.get("state", "running"), known.get("files", {})
-    wrong = [name for name, value in known.items() if not isinstance(value, KINDS[name])]
-    if not wrong and not all(isinstance(size, int) for size in files.values()):
+    wrong = [name for name, value in known.items() if not _is_kind(value, KINDS[name])]
+    if not wrong and not all(_is_kind(size, int) for size in known.get("files", {}).values()):
         wrong = ["files"]
-    if not wrong and state not in STORED_STATES:
+    if not wrong and known.get("state", "running") not in STORED_STATES:
         wrong = ["state"]
     if wrong:
         raise Corrupt(
             f"status.json is damaged at `{wrong[0]}`", hint=f"the file: {layout.status_json}"
         )
     return Status(**known, unknown=data)
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    """Tell whether a value of JSON has a type; true is no number, and one over 64 bits neither."""
+    if isinstance(value, int):
+        return isinstance(value, kind) and type(value) is int and abs(value) < INT64
+    return isinstance(value, kind)
 
 
 def write_status(layout: RunLayout, status: Status, *, durable: bool = True) -> None:

@@ -1,11 +1,14 @@
 """The keys of one rank, and the templates of its steps: what the V records of a journal point to.
 
-Invariant: a key or template keeps its number for the life of the recorder, in every journal of it.
+Invariant: a key or template keeps its number for the life of the recorder, in every journal of it,
+and a number is given once, even where a definition was cut off and is made again.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from expdb.store.journal import MAX_KEY_BYTES, MAX_KEYS, VALUES, encode_key, encode_template
 
@@ -23,34 +26,54 @@ class Template:
         """Head of a frame and its one V record, without the checksum."""
 
 
+class Definition(NamedTuple):
+    """A template, the keys that are new with it, and the records that define both."""
+
+    template: Template
+    numbers: Mapping[str, int]
+    records: bytes
+
+
 class Templates:
     """All that a recorder has defined so far."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._by_keys: dict[tuple[str, ...], Template] = {}
+        self._next_key = self._next_template = 0
         self.get = self._by_keys.get
         """The template of these keys, or None; a bound method, since each `log()` calls it."""
 
-    def define(self, keys: tuple[str, ...]) -> tuple[Template, bytes]:
-        """Make the template of storable keys; return it with records of what is new."""
-        new = [key for key in keys if key not in self._numbers]
-        for key in new:
-            self._numbers[key] = len(self._numbers)
-        template = self._by_keys[keys] = Template(len(self._by_keys), keys)
-        return template, self._records(new, [template])
+    def define(self, keys: tuple[str, ...]) -> Definition:
+        """Number what is new in these storable keys; `add` makes it known."""
+        numbers: dict[str, int] = {}
+        for key in keys:
+            if key not in self._numbers and key not in numbers:
+                number, self._next_key = self._next_key, self._next_key + 1
+                numbers[key] = number
+        number, self._next_template = self._next_template, self._next_template + 1
+        template = Template(number, keys)
+        records = _records(numbers, {**self._numbers, **numbers}, [template])
+        return Definition(template, numbers, records)
+
+    def add(self, definition: Definition) -> None:
+        """Make a definition known, once a journal has it or will get it before any of its values."""
+        self._numbers.update(definition.numbers)
+        self._by_keys[definition.template.keys] = definition.template
 
     def records(self) -> bytes:
         """Return the records that define everything; empty when there is nothing."""
-        return self._records(list(self._numbers), list(self._by_keys.values()))
+        return _records(self._numbers, self._numbers, list(self._by_keys.values()))
 
-    def _records(self, keys: list[str], templates: list[Template]) -> bytes:
-        records = [encode_key(self._numbers[key], key) for key in keys]
-        records += [
-            encode_template(item.number, [self._numbers[key] for key in item.keys])
-            for item in templates
-        ]
-        return b"".join(records)
+
+def _records(
+    new: Mapping[str, int], numbers: Mapping[str, int], templates: list[Template]
+) -> bytes:
+    records = [encode_key(number, key) for key, number in new.items()]
+    records += [
+        encode_template(item.number, [numbers[key] for key in item.keys]) for item in templates
+    ]
+    return b"".join(records)
 
 
 def is_storable(keys: tuple[str, ...]) -> bool:

@@ -179,6 +179,12 @@ class Checkpointer:
             self._failure = self._unwritten(manifest.step, error)
         except ExpdbError as error:
             self._failure = error
+        except Exception as error:  # noqa: BLE001 - what a thread raises must reach the training thread
+            self._failure = Corrupt(
+                f"checkpoint {manifest.step} of {self._layout.id} was not finished:"
+                f" {type(error).__name__}: {error}"
+            )
+            self._failure.__cause__ = error
         else:
             self._done.append(
                 Saved(

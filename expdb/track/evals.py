@@ -1,10 +1,13 @@
-"""Evaluations: one JSON file each, of one checkpoint on one task."""
+"""Evaluations: one JSON file each, of one checkpoint on one task; items as Parquet beside it."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,31 @@ from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout
 from expdb.track.scalars import BadValue, to_float
 
+DIGEST = re.compile(r"([a-z0-9]+:)?[0-9a-f]{16,}")
 
-def write_eval(
-    layout: RunLayout,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEval:
+    """One evaluation, checked and not written yet."""
+
+    id: str
+    values: Mapping[str, float]
+    body: Mapping[str, Any]
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+    def write(self, layout: RunLayout) -> None:
+        """Write its files; the JSON last, since it names the evaluation."""
+        layout.evals.mkdir(exist_ok=True)
+        if self.rows:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            table = pa.Table.from_pylist([dict(row) for row in self.rows])
+            pq.write_table(table, layout.evals / f"{self.id}.items.parquet", compression="zstd")
+        write_json(layout.evals / f"{self.id}.json", dict(self.body), durable=False)
+
+
+def new_eval(
     task: str,
     metrics: Mapping[str, Any],
     *,
@@ -26,11 +51,13 @@ def write_eval(
     shots: int | None,
     scorer: str,
     items: Any,
-) -> dict[str, float]:
-    """Write one evaluation and return its values as float64.
+) -> NewEval:
+    """Return an evaluation with its values as float64.
+
+    `items` is what was scored: a path, rows (mappings), or a digest (`sha256:...`).
 
     Raises:
-        BadInput: the task is empty, or a value is no number; nothing is written then.
+        BadInput: the task is empty, a value is no number, or items are none of these.
     """
     if not task:
         raise BadInput("the name of an evaluation's task is empty")
@@ -40,7 +67,7 @@ def write_eval(
             values[str(name)] = to_float(value)
         except BadValue as error:
             raise BadInput(f"eval/{task}/{name} at step {step} is {error}, not a number") from error
-    layout.evals.mkdir(exist_ok=True)
+    digest, rows = _items(items)
     number = new_id()
     body = {
         "format": FORMAT,
@@ -49,25 +76,34 @@ def write_eval(
         "task": task,
         "step": step,
         "metrics": values,
-        "n": n,
+        "n": len(rows) if n is None and rows else n,
         "shots": shots,
         "scorer": scorer,
-        "items_digest": items_digest(items),
+        "items_digest": digest,
         "created_at_ms": time.time_ns() // 1_000_000,
     }
-    write_json(layout.evals / f"{number}.json", body, durable=False)
-    return values
+    return NewEval(id=number, values=values, body=body, rows=rows)
 
 
-def items_digest(items: Any) -> str:
-    """Return the digest of the items of an evaluation: given as text, or taken of a file."""
+def _items(items: Any) -> tuple[str, tuple[Mapping[str, Any], ...]]:
     if items is None:
-        return ""
-    if isinstance(items, Path):
-        with items.open("rb") as file:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-    if isinstance(items, str):
-        return items
+        return "", ()
+    if isinstance(items, str) and DIGEST.fullmatch(items):
+        return items, ()
+    if isinstance(items, (str, Path)):
+        path = Path(items)
+        if not path.is_file():
+            raise BadInput(
+                f"items {str(items)[:80]!r} is neither a file nor a digest",
+                hint='give a path, rows, or a digest such as "sha256:..."',
+            )
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}", ()
+    if isinstance(items, Iterable):
+        rows = tuple(items)
+        if rows and all(isinstance(row, Mapping) for row in rows):
+            text = json.dumps([dict(row) for row in rows], sort_keys=True, default=str)
+            return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}", rows
     raise BadInput(
-        f"items is {type(items).__name__}", hint="give a Path, or the digest of the items as text"
+        f"items is {type(items).__name__}", hint="give a path, rows (mappings), or a digest as text"
     )

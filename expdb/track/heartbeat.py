@@ -30,7 +30,6 @@ class Heartbeat:
         on_trouble: Callable[[str], None],
     ) -> None:
         self._live = layout.attempt(attempt) / "live.json"
-        self._series = layout.series_json
         self._recorder = recorder
         self._sync_s = max(0.5, sync_s)
         self._on_trouble = on_trouble
@@ -59,6 +58,6 @@ class Heartbeat:
     def _beat(self) -> None:
         try:
             self._live.touch()
-            self._recorder.update_book().save(self._series)
+            self._recorder.save_book()
         except OSError as error:
             self._on_trouble(f"store: no heartbeat ({reason(error)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -23,9 +24,15 @@ def add_event(layout: RunLayout, step: int, severity: str, rule: str, message: s
 
 def _append(path: Path, body: dict[str, Any]) -> None:
     body["created_at_ms"] = time.time_ns() // 1_000_000
-    line = json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    line = (json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n").encode()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
-        os.write(fd, line.encode())
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a line that a full disk cut off stays apart from this one
+        written = os.write(fd, line)
+        if written != len(line):
+            os.ftruncate(fd, size)
+            raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fit", str(path))
     finally:
         os.close(fd)

@@ -52,7 +52,7 @@ def open_console(
         run=handle.id[:4],
         objective=begun.objective,
         base_name=parent.id[:4] if parent is not None else "",
-        base_values=_base_values(begun.store.root, begun, parent),
+        base_values=_base_values(begun.store.root, begun, handle, parent),
         latest=handle.latest,
     )
     if attempt.pin.pinned is not None and settings["dirty"] != "allow":
@@ -65,9 +65,12 @@ def open_console(
         handle.console.warning(f"this run ADDS {key}, which its base lacks{guess}")
 
 
-def _base_values(store: Path, begun: Start, parent: Run | None) -> dict[int, float]:
+def _base_values(store: Path, begun: Start, handle: Handle, parent: Run | None) -> dict[int, float]:
     """Return step -> the objective of the run that this one is measured against."""
     if parent is None or begun.objective is None:
         return {}
-    found = points.read_series(store / parent.path, [begun.objective.metric], problems=[])
+    damaged: list[str] = []
+    found = points.read_series(store / parent.path, [begun.objective.metric], problems=damaged)
+    for problem in damaged:
+        handle.console.warning(f"{parent.id[:4]}: {problem}")
     return dict(zip(found["step"].to_pylist(), found["value"].to_pylist(), strict=True))

@@ -21,9 +21,13 @@ def protected_steps(store: Store, run: str) -> set[int]:
         if other == run:
             continue
         try:
-            start = read_identity(RunLayout(folder)).get("fork")
+            identity = read_identity(RunLayout(folder))
         except ExpdbError:
             continue  # a run without a readable identity cannot be started again from here
-        if isinstance(start, dict) and start.get("run") == run and start.get("step") is not None:
-            steps.add(int(start["step"]))
+        for name in ("fork", "parent"):
+            start = identity.get(name)
+            if isinstance(start, dict) and start.get("run") == run:
+                step = start.get("step")
+                if isinstance(step, int):
+                    steps.add(step)
     return steps

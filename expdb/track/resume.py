@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from expdb import digest, text
-from expdb.errors import Corrupt, NotFound, Refused
+from expdb.errors import Corrupt, ExpdbError, NotFound, Refused
 from expdb.model import Attempt, Pin, Run, RunAt, RunState
 from expdb.store import attempts as attempt_files
 from expdb.store import resolve
@@ -23,7 +23,7 @@ from expdb.store.checkpoints import recover as recover_checkpoints
 from expdb.store.head import Head
 from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout
-from expdb.store.recover import recount, recover
+from expdb.store.recover import recount, recover, run_lock
 from expdb.store.refs import read_refs
 from expdb.store.runs import find_run_dir, read_run, run_dirs
 from expdb.store.series import SeriesBook
@@ -58,8 +58,8 @@ def find_run(store: Store, word: str, head: Head | None) -> RunAt:
     for _, folder, _ in run_dirs(store.root):
         try:
             rows.append(_row(read_run(folder, store_root=store.root)))
-        except (NotFound, Corrupt):
-            continue
+        except ExpdbError:
+            continue  # damaged, half made or newer: no word names it
     refs = read_refs(store.layout, problems=[])
     found = resolve.resolve(word, rows, refs, head=head.at if head is not None else None)
     return RunAt(run=found.run, step=found.step)
@@ -96,26 +96,31 @@ def require_same_config(
     for key, (old, new) in keys.items():
         more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
         raise Refused(
-            f"{short} {run.name} cannot be resumed with another config:"
+            f"{short} {text.plain(run.name)} cannot be resumed with another config:"
             f" {key} was {text.config_value(old)}, is {text.config_value(new)}{more}",
             hint=f"start a new run from its weights: expdb.fork={short}@last",
         )
     if seed != run.seed:
         raise Refused(
-            f"{short} {run.name} has seed {run.seed}, not {seed}",
+            f"{short} {text.plain(run.name)} has seed {run.seed}, not {seed}",
             hint=f"start a new run from its weights: expdb.fork={short}@last",
         )
 
 
-def require_can_resume(run: Run) -> None:
-    """Refuse to add an attempt to a run that is alive or at its end.
+def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
+    """Refuse to add an attempt to a run that is alive, perhaps alive on another host, or at its end.
 
     Raises:
         Refused: it says what can be done instead.
     """
-    short = f"{run.id[:4]} {run.name}"
+    short = f"{run.id[:4]} {text.plain(run.name)}"
     if run.state is RunState.RUNNING:
         raise Refused(f"{short} is running", hint=f"look at it: expdb show {run.id[:4]}")
+    if run.state is RunState.LOST and not assume_dead:
+        raise Refused(
+            f"{short} ran on another host and gave no sign for 10 minutes",
+            hint=f"if that process is surely gone: expdb resume {run.id[:4]}",
+        )
     if run.state is RunState.FINISHED:
         raise Refused(
             f"{short} is finished; there is nothing to resume",
@@ -132,27 +137,28 @@ def join_run(
         Refused: the run is alive or finished, or another process resumes it at this moment.
     """
     layout = RunLayout(store.root / run.path)
-    if not assume_dead:
-        require_can_resume(run)
-    recover(store.root, layout, assume_dead=assume_dead or run.state is RunState.LOST)
-    # A save that was cut off between its two renames left a whole checkpoint under another name.
-    recover_checkpoints(layout)
-    number = _claim(store, run, layout)
-    step, warnings = last_good(layout)
-    attempt = Attempt(
-        number=number,
-        pin=pin,
-        started_at_ms=time.time_ns() // 1_000_000,
-        resumed_from=step,
-        environment=describe(world_size),
-        work_tree=work_tree,
-    )
-    attempt_files.write_pin(layout, attempt)
-    # From here on points after `step` of earlier attempts are superseded, so the series are counted
-    # again.
-    book = recount(layout)
-    status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
-    write_status(layout, status)
+    if not (assume_dead and run.state is RunState.RUNNING):
+        require_can_resume(run, assume_dead=assume_dead)
+    recover(store.root, layout, assume_dead=assume_dead)
+    with run_lock(store.root, layout):
+        number = _claim(store, run, layout)
+        # A save that was cut off between its two renames left a whole checkpoint under another name.
+        recover_checkpoints(layout)
+        step, warnings = last_good(layout)
+        attempt = Attempt(
+            number=number,
+            pin=pin,
+            started_at_ms=time.time_ns() // 1_000_000,
+            resumed_from=step,
+            environment=describe(world_size),
+            work_tree=work_tree,
+        )
+        attempt_files.write_pin(layout, attempt)
+        # From here on points after `step` of earlier attempts are superseded, so the series are counted
+        # again.
+        book = recount(layout)
+        status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
+        write_status(layout, status)
     before = run.pin.tree
     if before is not None and pin.tree is not None and before != pin.tree:
         warnings = (*warnings, f"the code has changed since attempt {number - 1}")
@@ -167,7 +173,7 @@ def _claim(store: Store, run: Run, layout: RunLayout) -> int:
         if attempt_files.life(layout, other, store_meta=store.layout.meta) == "alive":
             shutil.rmtree(layout.attempt(number))
             raise Refused(
-                f"{run.id[:4]} {run.name} is being resumed by another process",
+                f"{run.id[:4]} {text.plain(run.name)} is being resumed by another process",
                 hint=f"look at it: expdb show {run.id[:4]}",
             )
     return number

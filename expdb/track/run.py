@@ -34,9 +34,10 @@ from expdb.track.ending import (
     interrupted_words,
     leave_in_child,
 )
-from expdb.track.evals import write_eval
+from expdb.track.evals import new_eval
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
+from expdb.track.side import SideFiles
 
 if TYPE_CHECKING:
     from expdb.monitor.detector import Detector
@@ -79,6 +80,7 @@ class Run:
         """Key -> (step, value) of the last host value logged."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
         self._rules = rules
+        self._side = SideFiles(self._say_trouble)
         self._trouble = ""
         self._recorder = Recorder(
             layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
@@ -133,6 +135,9 @@ class Run:
         latest = self.latest
         for key, value in zip(keys, values, strict=True):
             latest[key] = (step, value)
+        objective = self.objective
+        if self._checkpointer is not None and objective is not None and objective.metric in keys:
+            self._checkpointer.note_value(step, latest[objective.metric][1])
 
     def log_eval(
         self,
@@ -148,17 +153,17 @@ class Run:
         """Record one evaluation of the weights at a step; also writes `eval/<task>/<metric>`
         points.
 
-        `items` is a digest of the items scored, as text: two evals are comparable when it is equal.
+        `items` is what was scored, as a path, rows, or a digest (`sha256:...`): two evals are
+        comparable when it is equal.
 
         Raises:
             BadInput: the task is empty, or a value is no number.
         """
         self._require_open()
         at = self.step if step is None else whole_step(step)
-        values = write_eval(
-            self.layout, task, metrics, step=at, n=n, shots=shots, scorer=scorer, items=items
-        )
-        self.log({f"eval/{task}/{name}": value for name, value in values.items()}, step=at)
+        found = new_eval(task, metrics, step=at, n=n, shots=shots, scorer=scorer, items=items)
+        self._side.write("an evaluation", lambda: found.write(self.layout))
+        self.log({f"eval/{task}/{name}": value for name, value in found.values.items()}, step=at)
 
     def use_data(
         self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
@@ -175,7 +180,7 @@ class Run:
         facts = describe_data(dataset, digest=digest, num_bytes=num_bytes)
         facts["name"] = self._redactor.text(str(facts["name"]))
         self._pin = replace(self._pin, data={**self._pin.data, name: facts})
-        attempt_files.write_pin(self.layout, self._pin)
+        self._side.attempt("the pin", lambda: attempt_files.write_pin(self.layout, self._pin))
         self.console.data(name, facts["name"], facts.get("bytes"))
 
     @property
@@ -226,7 +231,7 @@ class Run:
             if item.note:
                 self.console.warning(item.note)
         if saved:
-            self._save_status()
+            self._side.attempt("the status", self._save_status)
 
     def restore(self, state: State) -> int:
         """Load what this run starts from into `state` and return its step: a resume, a fork, or 0
@@ -261,7 +266,8 @@ class Run:
         from expdb.track.marks import add_mark
 
         self._require_open()
-        add_mark(self.layout, "note", self._redactor.text(message))
+        said = self._redactor.text(message)
+        self._side.write("a note", lambda: add_mark(self.layout, "note", said))
 
     def watch(self, step: int, values: Mapping[str, float]) -> None:
         """Let the declared rules look at a step; what they find is recorded and said."""
@@ -273,7 +279,9 @@ class Run:
         """Record what a rule found, and say it."""
         from expdb.track.marks import add_event
 
-        add_event(self.layout, step, severity, rule, self._redactor.text(message))
+        said = self._redactor.text(message)
+        self._side.write("an event", lambda: add_event(self.layout, step, severity, rule, said))
+        self._side.attempt("the status", self._save_status)
         self.console.warn(step, f"{rule}: {message}", runbook)
 
     def finish(self) -> None:
@@ -340,6 +348,7 @@ class Run:
                 self._recorder.book = recount(self.layout, keys=self._recorder.book.unordered)
             else:
                 self._recorder.book.save(self.layout.series_json)
+            self._side.flush()
             attempt_files.write_pin(self.layout, self._pin)
             self._status.state, self._status.reason = state, why
             self._status.ended_at_ms = time.time_ns() // 1_000_000

@@ -110,18 +110,20 @@ class DeviceQueue:
         self._pending: deque[tuple[tuple[str, ...], Any, Any, int, int]] = deque()
 
     def put(self, values: Mapping[str, Any], step: int, time_ms: int) -> None:
-        """Start the copy of one call's device scalars, all of one device; detached, in stream
-        order.
-        """
+        """Start the copies of one call's device scalars, one a device; detached, in stream order."""
         import torch
 
-        flat = [value.detach().reshape(()).to(torch.float64) for value in values.values()]
-        stacked = torch.stack(flat)
-        host = torch.empty(len(flat), dtype=torch.float64, pin_memory=True)
-        host.copy_(stacked, non_blocking=True)
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(stacked.device))
-        self._pending.append((tuple(values), host, event, step, time_ms))
+        devices: dict[Any, dict[str, Any]] = {}
+        for key, value in values.items():
+            devices.setdefault(value.device, {})[key] = value
+        for device, own in devices.items():
+            flat = [value.detach().reshape(()).to(torch.float64) for value in own.values()]
+            stacked = torch.stack(flat)
+            host = torch.empty(len(flat), dtype=torch.float64, pin_memory=True)
+            host.copy_(stacked, non_blocking=True)
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(torch.cuda.current_stream(device))
+            self._pending.append((tuple(own), host, event, step, time_ms))
 
     def drain(self, *, wait: bool = False) -> None:
         """Write what has arrived; with `wait` everything."""

@@ -16,6 +16,7 @@ from expdb.track.retention import keep_of
 DEFAULTS: dict[str, Any] = {
     "store": None,
     "resume": "auto",
+    "assume_dead": False,
     "fork": None,
     "mode": "on",
     "print": "auto",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.ops import find_unfinished
 from expdb.store.runs import find_run_dir, read_run
 from expdb.store.series import SeriesBook
-from expdb.store.status import Status
+from expdb.store.status import Status, write_status
 from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
 from expdb.track.console import Console
@@ -76,6 +77,25 @@ def _require_finished_op(begun: Start) -> None:
         )
 
 
+def _require_undisturbed(begun: Start, layout: RunLayout, attempt: Attempt) -> None:
+    """End a run whose work tree began to be rolled back while it started.
+
+    Rollback looks for live runs after it has set its mark, and a start looks for the mark after it
+    has written its status: one of the two sees the other.
+
+    Raises:
+        Refused: the work tree is being rolled back.
+    """
+    try:
+        _require_finished_op(begun)
+    except Refused as error:
+        why = f"not started: {error.message}"
+        now = time.time_ns() // 1_000_000
+        ended = Status(state="failed", reason=why, attempt=attempt.number, ended_at_ms=now)
+        write_status(layout, ended)
+        raise
+
+
 def _find_resumed(begun: Start) -> tuple[Run, bool] | None:
     """Return the run that this start resumes, and whether its owner is known to be dead.
 
@@ -94,9 +114,10 @@ def _find_resumed(begun: Start) -> tuple[Run, bool] | None:
                 hint=f"start a new run from there: expdb.fork={wanted}",
             )
         run = read_run(find_run_dir(begun.store.root, at.run), store_root=begun.store.root)
-        resume.require_can_resume(run)
+        gone = bool(begun.settings["assume_dead"]) and run.state is RunState.LOST
+        resume.require_can_resume(run, assume_dead=gone)
         resume.require_same_config(run, begun.composed, begun.settings, begun.seed)
-        return run, False
+        return run, gone
     found = launch.announced(begun.store.layout, begun.launch)
     if found is None or begun.launch.restart <= int(found.get("restart", 0)):
         return None
@@ -119,6 +140,7 @@ def _resume(begun: Start, run: Run, assume_dead: bool, pin: Pin) -> Handle:
         world_size=begun.launch.world_size,
     )
     leave_folder(begun.store, begun.job, instead=joined.layout.root)
+    _require_undisturbed(begun, joined.layout, joined.attempt)
     _announce(begun, joined.layout)
     source = _source_of(begun, run)
     handle = _handle(begun, joined.layout, joined.attempt, joined.book, joined.status, source)
@@ -162,6 +184,7 @@ def _new(begun: Start, pin: Pin) -> Handle:
         world_size=begun.launch.world_size,
     )
     leave_folder(begun.store, begun.job, instead=layout.root)
+    _require_undisturbed(begun, layout, attempt)
     _announce(begun, layout)
     status = Status(attempt=attempt.number)
     handle = _handle(begun, layout, attempt, SeriesBook(), status, source)

@@ -340,7 +340,7 @@ def test_expdb_does_not_change_its_own_code_unasked(world: World) -> None:
     shutil.copytree(
         Path(expdb.__file__).parent,
         world.top / "expdb",
-        ignore=shutil.ignore_patterns("__pycache__", "cli", "report", "track"),
+        ignore=shutil.ignore_patterns("cli", "report", "track"),
     )
     world.write({".gitignore": "/runs/\n__pycache__/\n", "expdb/demo/mine.py": "d = 1\n"})
     world.commit("with expdb")

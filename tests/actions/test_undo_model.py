@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,26 +137,14 @@ class Play:
     def carry_out(self, goal: Goal) -> str | None:
         world = self.world
         try:
-            done = carry_out(world.store, world.worktree, goal, since_ns=time.time_ns())
+            done = carry_out(world.store, world.worktree, goal)
         except Refused as error:
             note(f"refused: {error.message} {error.details}")
             return None
         return done.op.id
 
 
-@pytest.mark.slow
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),  # shrinking would make and move hundreds of work trees
-)
-@given(
-    starts=st.lists(st.lists(EDITS, max_size=5), min_size=1, max_size=3),
-    moves=st.lists(MOVES, min_size=3, max_size=12),
-)
-def test_nothing_is_lost(
+def play_through(
     starts: list[list[tuple[Any, ...]]], moves: list[tuple[Any, ...]], world: World
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -170,3 +158,36 @@ def test_nothing_is_lost(
             play.pin()
         for move in [*moves, ("rollback", 0), ("undo",)]:
             play.apply(move)
+
+
+def examples(number: int) -> settings:
+    return settings(
+        max_examples=number,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        derandomize=True,
+        # Shrinking would make and move hundreds of work trees.
+        phases=(Phase.explicit, Phase.generate),
+    )
+
+
+STARTS = st.lists(st.lists(EDITS, max_size=5), min_size=1, max_size=3)
+PLAYS = st.lists(MOVES, min_size=3, max_size=12)
+
+
+@pytest.mark.slow
+@examples(7)
+@given(starts=STARTS, moves=PLAYS)
+def test_nothing_is_lost(
+    starts: list[list[tuple[Any, ...]]], moves: list[tuple[Any, ...]], world: World
+) -> None:
+    play_through(starts, moves, world)
+
+
+@pytest.mark.soak
+@examples(100 * int(os.environ.get("SOAK", "1")))
+@given(starts=STARTS, moves=PLAYS)
+def test_nothing_is_lost_in_many_plays(
+    starts: list[list[tuple[Any, ...]]], moves: list[tuple[Any, ...]], world: World
+) -> None:
+    play_through(starts, moves, world)

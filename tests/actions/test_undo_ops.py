@@ -208,3 +208,24 @@ def test_ops_are_listed_with_their_undos(world: World, tmp_path: Path) -> None:
 def test_nothing_unfinished_to_continue(world: World) -> None:
     with pytest.raises(NotFound, match="nothing is unfinished"):
         continue_(world.store, world.worktree)
+
+
+def test_a_damaged_op_is_named_and_does_not_stop_the_others(world: World) -> None:
+    run = world.run()
+    world.write({"train.py": "lr = 2\n"})
+    op = roll_back(world, run)
+    folder = next(world.store.layout.ops.iterdir())
+    (folder / "17-aaaaaaaaaa.json").write_text("{")
+    (folder / "18-bbbbbbbbbb.json").write_text("[]")
+    problems: list[str] = []
+    rows = op_rows(world.store, world.worktree, problems=problems)
+    assert [row.id for row in rows] == [op]
+    assert [line.split(" is damaged")[0] for line in problems] == [
+        "the op file 17-aaaaaaaaaa.json",
+        "the op file 18-bbbbbbbbbb.json",
+    ]
+    again: list[str] = []
+    with world.reader() as reader:
+        undo(reader, world.worktree, problems=again)
+    assert again == problems
+    assert train(world) == "lr = 2\n"

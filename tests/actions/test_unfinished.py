@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from expdb.actions import go_on
 from expdb.actions.baseline import set_baseline
 from expdb.actions.change import Goal, carry_out
 from expdb.actions.go_on import abort, continue_
@@ -15,7 +18,8 @@ from expdb.actions.unfinished import require_finished, unfinished
 from expdb.errors import Refused
 from expdb.git import restore as git_restore
 from expdb.query.lookup import lookup
-from expdb.store.ops import find_unfinished, read_ops
+from expdb.store.ops import StoreGone, find_unfinished, marker_path, read_ops
+from expdb.store.store import open_store
 
 if TYPE_CHECKING:
     from conftest import World
@@ -63,7 +67,7 @@ def test_it_is_reported_and_stops_every_writing_verb(
             set_baseline(reader, lookup(reader, run), worktree=world.worktree)
     goal = Goal(kind="rollback", what="x", tree="0" * 40, commit="0" * 40)
     with pytest.raises(Refused, match="stopped after"):
-        carry_out(world.store, world.worktree, goal, since_ns=0)
+        carry_out(world.store, world.worktree, goal)
     assert world.everything() == before
 
 
@@ -115,3 +119,80 @@ def test_a_folder_made_since_in_the_place_of_a_file_is_refused(
             continue_(world.store, world.worktree, force=force)
     assert (world.top / "train.py/deep.bin").read_text() == "unsaved"
     assert find_unfinished(world.git_dir, world.store.layout) is not None
+
+
+@pytest.mark.parametrize("settle", [continue_, abort])
+def test_an_edit_made_while_the_first_one_is_saved_is_kept(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    settle: Callable[..., object],
+) -> None:
+    cut_off(world, monkeypatch)
+    world.write({"train.py": "my = 'edit'\n"})
+    real = go_on.finish
+
+    def late(*args: object, **named: object) -> object:
+        world.write({"train.py": "edited once more\n"})
+        return real(*args, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(go_on, "finish", late)
+        with pytest.raises(Refused, match=r"edited since the rollback stopped: train\.py"):
+            settle(world.store, world.worktree, force=True)
+    assert (world.top / "train.py").read_text() == "edited once more\n"
+    settle(world.store, world.worktree, force=True)
+    assert (world.top / "train.py").read_text() != "edited once more\n"
+    assert find_unfinished(world.git_dir, world.store.layout) is None
+
+
+def test_another_path_edited_while_the_first_one_is_saved_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(world, monkeypatch)
+    world.write({"train.py": "my = 'edit'\n"})
+    real = go_on.finish
+
+    def late(*args: object, **named: object) -> object:
+        world.write({"model.py": "edited meanwhile\n"})
+        return real(*args, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(go_on, "finish", late)
+        with pytest.raises(Refused, match=r"model\.py"):
+            continue_(world.store, world.worktree, force=True)
+    assert (world.top / "model.py").read_text() == "edited meanwhile\n"
+
+
+@pytest.mark.parametrize(("settle", "phase"), [(continue_, "end"), (abort, "abort")])
+def test_an_op_ends_in_the_store_that_it_began_in(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    settle: Callable[..., object],
+    phase: str,
+) -> None:
+    cut_off(world, monkeypatch)
+    other = open_store(tmp_path / "other", create=True)
+    settle(other, world.worktree)
+    assert read_ops(other.layout) == []
+    assert [op.phase for op in read_ops(world.store.layout)] == ["begin", phase]
+    assert find_unfinished(world.git_dir, world.store.layout) is None
+
+
+def test_a_store_that_is_gone_is_named_and_found_again_when_it_was_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cut_off(world, monkeypatch)
+    world.store.root.rename(tmp_path / "moved")
+    other = open_store(tmp_path / "other", create=True)
+    for call in (continue_, abort):
+        with pytest.raises(StoreGone) as caught:
+            call(other, world.worktree)
+        assert caught.value.message.endswith(f"is not there: {world.store.root}")
+        assert "expdb --store DIR rollback --continue" in caught.value.hints[0]
+        assert str(marker_path(world.git_dir)) in caught.value.hints[1]
+    with pytest.raises(StoreGone):
+        require_finished(world.worktree, other)
+    continue_(open_store(tmp_path / "moved"), world.worktree)
+    assert (world.top / "train.py").read_text() == "lr = 1\n"
+    assert find_unfinished(world.git_dir, other.layout) is None

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -267,11 +268,7 @@ def edit(repo, kind, path, text):
         repo.git("mv", "--", path, "moved", check=False)
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(edits=EDITS, target=st.sampled_from(["HEAD", "HEAD~1"]))
-def test_any_edits_come_back_or_nothing_is_written(repo, tmp_path, edits, target):
+def check_edits(repo, tmp_path, edits, target):
     copy = tmp_path / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(repo.top, copy, symlinks=True)
@@ -282,3 +279,27 @@ def test_any_edits_come_back_or_nothing_is_written(repo, tmp_path, edits, target
     blocked = check_round_trip(work, target)
     # Only what no snapshot holds may be in the way: a log where a plan has no path never is.
     assert blocked == ()
+
+
+TARGETS = st.sampled_from(["HEAD", "HEAD~1"])
+
+
+def examples(number):
+    return settings(
+        max_examples=number,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+
+
+@examples(4)
+@given(edits=EDITS, target=TARGETS)
+def test_any_edits_come_back_or_nothing_is_written(repo, tmp_path, edits, target):
+    check_edits(repo, tmp_path, edits, target)
+
+
+@pytest.mark.soak
+@examples(100 * int(os.environ.get("SOAK", "1")))
+@given(edits=EDITS, target=TARGETS)
+def test_many_edits_come_back_or_nothing_is_written(repo, tmp_path, edits, target):
+    check_edits(repo, tmp_path, edits, target)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,15 @@ def test_path_of_the_plan_edited_after_the_save_stops_all(repo, path):
     assert caught.value.details == (path,)
     assert (repo.disk(), repo.fingerprint()) == (disk, prints)
     assert [row.path for row in rows if path_state(worktree, row) == "other"] == [path]
-    restore(worktree, base_index=saved.base_index, tree=target, rows=rows, force=True)
+    # Saved since, it is overwritten; edited once more after that, it is not.
+    blob = repo.text("hash-object", "-w", path)
+    since = [replace(row, before=("100644", blob)) if row.path == path else row for row in rows]
+    repo.write(path, "edited once more\n")
+    with pytest.raises(Refused, match="1 path was edited"):
+        restore(worktree, base_index=saved.base_index, tree=target, rows=since)
+    assert (repo.top / path).read_text() == "edited once more\n"
+    repo.write(path, "edited since\n")
+    restore(worktree, base_index=saved.base_index, tree=target, rows=since)
     assert verify(worktree, target, rows) == []
 
 

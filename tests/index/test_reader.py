@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -15,11 +16,13 @@ import duckdb
 import pytest
 
 from expdb.index import build as builder
+from expdb.index import scan as scanning
 from expdb.index.generations import Generations
 from expdb.index.reader import open_reader
 from expdb.index.rows import COLUMNS
 from expdb.model import RunState
 from expdb.store.layout import RunLayout
+from expdb.store.status import read_status, write_status
 from expdb.store.store import Store
 from tests.index.indexed import IDS, finished, generations, shown, values
 from tests.query.made import make_store, write_run
@@ -262,3 +265,111 @@ def test_many_processes_read_and_build_while_runs_appear(store: Store) -> None:
         out, err = process.communicate(timeout=120)
         assert (process.returncode, out.strip()) == (0, str(len(IDS))), err
     assert not list(store.layout.index.glob(".tmp-*"))
+
+
+def test_a_half_copied_run_is_looked_at_again_until_it_is_whole(
+    store: Store, tmp_path: Path
+) -> None:
+    write_run(store, finished(IDS[0]))
+    source = make_store(tmp_path / "source")
+    made = write_run(source, finished(IDS[1], points={"train/loss": {0: 3.0, 300: 1.5}}))
+    part = made / "points" / "part-a1-r0-1-9.parquet"
+    part.parent.mkdir()
+    part.write_bytes(b"x" * 100)
+    status = RunLayout(made).status_json
+    write_status(RunLayout(made), read_status(RunLayout(made)))
+    os.utime(status, (time.time() - 3600,) * 2)
+    target = store.layout.run_dir("baseline", IDS[1])
+    target.mkdir()
+    for name in ("run.json", "status.json"):
+        shutil.copy2(made / name, target / name)
+
+    def settled() -> list[tuple[str]]:
+        with open_reader(store) as reader:
+            assert set(values(reader)) == set(IDS[:2])  # listed all the same
+            return reader.rows("SELECT id FROM gen.runs ORDER BY id")
+
+    assert settled() == [(IDS[0],)]
+    shutil.copy2(made / "series.json", target / "series.json")
+    shutil.copytree(made / "attempts", target / "attempts")
+    shutil.copy2(made / "x", target / "x")
+    (target / "points").mkdir()
+    (target / "points" / part.name).write_bytes(b"x" * 99)  # all but the last byte
+    assert settled() == [(IDS[0],)]
+    assert shown(store) == {IDS[0]: 1.848, IDS[1]: 1.848}
+    shutil.copy2(part, target / "points" / part.name)
+    assert len(settled()) == 2
+
+
+def test_a_half_copied_run_is_not_recovered(store: Store) -> None:
+    path = write_run(store, replace(finished(IDS[0]), state=RunState.RUNNING, ended_at_ms=None))
+    layout = RunLayout(path)
+    write_status(layout, read_status(layout))
+    owner = layout.attempt(1) / "owner.json"
+    owner.write_text(owner.read_text().replace('"start":', '"start":-'))  # its process is gone
+    series = layout.series_json.read_bytes()
+    layout.series_json.unlink()
+    listed = layout.status_json.read_bytes()
+    for _ in range(2):
+        with open_reader(store) as reader:
+            assert reader.rows("SELECT state, value FROM runs") == [("crashed", None)]
+        assert layout.status_json.read_bytes() == listed
+    layout.series_json.write_bytes(series)
+    with open_reader(store) as reader:
+        assert reader.rows("SELECT state FROM runs") == [("crashed",)]
+    assert read_status(layout).state == "crashed"
+
+
+def test_a_journal_that_a_seal_took_away_is_not_missed(store: Store) -> None:
+    path = write_run(store, finished(IDS[0]))
+    journal = RunLayout(path).journal(1, 0, 1)
+    journal.write_bytes(b"")
+    write_status(RunLayout(path), read_status(RunLayout(path)))
+    os.utime(RunLayout(path).status_json, (time.time() - 3600,) * 2)
+    journal.unlink()
+    shown(store)
+    with open_reader(store) as reader:
+        assert reader.rows("SELECT id FROM gen.runs") == [(IDS[0],)]
+
+
+def test_a_fault_of_ours_is_not_called_damage(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(store, finished(IDS[0]))
+    for fault in (TypeError, ValueError, KeyError, AttributeError):
+
+        def fail(run: object, fault: type[Exception] = fault) -> None:
+            raise fault("a bug")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(scanning, "rows_of", fail)
+            with pytest.raises(fault, match="a bug"):
+                open_reader(store)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_run_without_permission_is_named_so(store: Store) -> None:
+    write_run(store, finished(IDS[0]))
+    path = write_run(store, finished(IDS[1]))
+    (path / "run.json").chmod(0)
+    with open_reader(store) as reader:
+        assert values(reader) == {IDS[0]: 1.848}
+        assert "cannot be read: no permission" in reader.warnings[0]
+
+
+def test_a_run_on_a_broken_disk_is_named_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run in IDS[:2]:
+        write_run(store, finished(run))
+    read = scanning.read_run
+
+    def broken(path: Path, *, store_root: Path) -> object:
+        if path.name.endswith(IDS[1]):
+            raise OSError(errno.EACCES, "Permission denied")
+        return read(path, store_root=store_root)
+
+    monkeypatch.setattr(scanning, "read_run", broken)
+    with open_reader(store) as reader:
+        assert values(reader) == {IDS[0]: 1.848}
+        assert reader.warnings == (
+            f"exp=baseline/run={IDS[1]} is left out: it cannot be read: no permission",
+        )

@@ -147,6 +147,7 @@ def write_run(
         layout.events.write_bytes(lines)
     if points:
         write_points(layout, points)
+    (path / "x").write_bytes(bytes(run.bytes))
     stored = "running" if run.state is RunState.RUNNING else str(run.state)
     status = {
         "format": 1, "state": stored, "reason": run.reason, "attempt": len(run.attempts),

@@ -286,3 +286,37 @@ def test_infinite_values_have_no_delta(store: Store) -> None:
         found = compare(reader, "aaaa", "bbbb")
     assert metric(found, "train/loss").deltas == (None, None)
     assert verdicts(found) == ["inconclusive val/loss is Inf in baseline bbbb since step 300"]
+
+
+def test_a_config_value_differs_by_its_canonical_json(store: Store) -> None:
+    same = {"seed": 0, "a": math.nan, "b": 1, "c": (1, 2), "d": {"x": []}}
+    old = {**same, "list": [1, 2], "deep": [{"k": [0]}], "one": 1, "text": "1", "none": None}
+    new = {**same, "b": 1.0, "c": [1, 2], "list": [True, 2], "deep": [{"k": [False]}], "one": True,
+           "text": 1, "none": "null"}  # fmt: skip
+    write_run(store, make_run("aaaaaaaaaa", config=old, value=1.0, settings={}))
+    write_run(store, make_run("bbbbbbbbbb", config=new, value=1.0, minutes=5, settings={}))
+    with open_reader(store) as reader:
+        found = compare(reader, "aaaa", "bbbb")
+    assert [diff.key for diff in found.config if diff.differs] == [
+        "deep", "list", "none", "one", "text",
+    ]  # fmt: skip
+    a, b = (next(d for d in found.config if d.key == key) for key in ("a", "b"))
+    assert not a.differs
+    assert not b.differs
+
+
+def test_damaged_files_that_were_left_out_are_named(store: Store) -> None:
+    base, run = cast_run("k3f9x2m7qd"), cast_run("a9m4y7h3pq")
+    write_run(store, base, points={"val/loss": BASELINE_CURVE})
+    path = write_run(store, run, points={"val/loss": {0: 5.5, 150: 2.271}})
+    with open_reader(store) as reader:
+        assert compare(reader, "k3f9", "a9m4").warnings == ()
+    (part,) = (path / "points").iterdir()
+    part.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR1")
+    with open_reader(store) as reader:
+        (said,) = compare(reader, "k3f9", "a9m4").warnings
+    assert said.startswith("exp06_moe a9m4: left out of the comparison: ")
+    assert part.name in said
+    (path / "series.json").write_text("{")
+    with open_reader(store) as reader:
+        assert any("series.json" in line for line in compare(reader, "k3f9", "a9m4").warnings)

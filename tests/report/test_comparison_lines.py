@@ -27,7 +27,10 @@ SAME_ENV = (NamedDiff(name="python", values=("3.11.7", "3.11.7")),)
 
 def filler(number: int, runs: int = 2) -> tuple[ConfigDiff, ...]:
     """Equal keys, so that the number of all keys is as in a real config."""
-    return tuple(ConfigDiff(key=f"model.k{at:02d}", values=(at,) * runs) for at in range(number))
+    return tuple(
+        ConfigDiff(key=f"model.k{at:02d}", values=(at,) * runs, differs=False)
+        for at in range(number)
+    )
 
 
 def metric_diff(key: str, *values: float, outcome: Outcome | None = None, **change) -> MetricDiff:
@@ -49,7 +52,7 @@ def compare_exp01(cast: SimpleNamespace) -> Comparison:
         runs=(cast.run(BASELINE), cast.run(EXP01)),
         objective=cast.loss,
         step=300,
-        config=(*filler(40), ConfigDiff(key="optim.lr", values=(0.003, 0.01))),
+        config=(*filler(40), ConfigDiff(key="optim.lr", values=(0.003, 0.01), differs=True)),
         code=CodeDiff(same_tree=True),
         environment=SAME_ENV,
         data=(NamedDiff(name="train", values=("sha256:1", "sha256:1")),),
@@ -90,7 +93,7 @@ def compare_zloss(cast: SimpleNamespace) -> Comparison:
     return replace(
         compare_exp01(cast),
         runs=(cast.run(BASELINE), cast.run(ZLOSS)),
-        config=(*filler(41), ConfigDiff(key="loop.z_loss", values=(ABSENT, 0.0001))),
+        config=(*filler(41), ConfigDiff(key="loop.z_loss", values=(ABSENT, 0.0001), differs=True)),
         code=CodeDiff(
             same_tree=False,
             files=(
@@ -134,10 +137,10 @@ def compare_cosine(cast: SimpleNamespace) -> Comparison:
         runs=(cast.run(BASELINE), cast.run(COSINE)),
         config=(
             *filler(38),
-            ConfigDiff(key="schedule.kind", values=("multi_step", "cosine")),
-            ConfigDiff(key="schedule.min_ratio", values=(ABSENT, 0.1)),
-            ConfigDiff(key="schedule.fractions", values=([0.8, 0.9], ABSENT)),
-            ConfigDiff(key="schedule.factors", values=([0.316, 0.1], ABSENT)),
+            ConfigDiff(key="schedule.kind", values=("multi_step", "cosine"), differs=True),
+            ConfigDiff(key="schedule.min_ratio", values=(ABSENT, 0.1), differs=True),
+            ConfigDiff(key="schedule.fractions", values=([0.8, 0.9], ABSENT), differs=True),
+            ConfigDiff(key="schedule.factors", values=([0.316, 0.1], ABSENT), differs=True),
         ),
         code=CodeDiff(same_tree=True),
         environment=SAME_ENV,
@@ -164,11 +167,17 @@ def compare_three(cast: SimpleNamespace) -> Comparison:
         runs=(*two.runs, cast.run(COSINE)),
         config=(
             *filler(37, 3),
-            ConfigDiff(key="optim.lr", values=(0.003, 0.01, 0.003)),
-            ConfigDiff(key="schedule.kind", values=("multi_step", "multi_step", "cosine")),
-            ConfigDiff(key="schedule.min_ratio", values=(ABSENT, ABSENT, 0.1)),
-            ConfigDiff(key="schedule.fractions", values=([0.8, 0.9], [0.8, 0.9], ABSENT)),
-            ConfigDiff(key="schedule.factors", values=([0.316, 0.1], [0.316, 0.1], ABSENT)),
+            ConfigDiff(key="optim.lr", values=(0.003, 0.01, 0.003), differs=True),
+            ConfigDiff(
+                key="schedule.kind", values=("multi_step", "multi_step", "cosine"), differs=True
+            ),
+            ConfigDiff(key="schedule.min_ratio", values=(ABSENT, ABSENT, 0.1), differs=True),
+            ConfigDiff(
+                key="schedule.fractions", values=([0.8, 0.9], [0.8, 0.9], ABSENT), differs=True
+            ),
+            ConfigDiff(
+                key="schedule.factors", values=([0.316, 0.1], [0.316, 0.1], ABSENT), differs=True
+            ),
         ),
         environment=(NamedDiff(name="python", values=("3.11.7",) * 3),),
         data=(NamedDiff(name="train", values=("sha256:1",) * 3),),

@@ -65,9 +65,9 @@ def test_a_comparison_tells_absent_from_null(cast):
         objective=cast.loss,
         step=300,
         config=(
-            ConfigDiff(key="a", values=(None, ABSENT)),
-            ConfigDiff(key="b", values=(1, 1)),
-            ConfigDiff(key="c", values=(1, 1.0)),
+            ConfigDiff(key="a", values=(None, ABSENT), differs=True),
+            ConfigDiff(key="b", values=(1, 1), differs=False),
+            ConfigDiff(key="c", values=(1, True), differs=True),
         ),
         code=CodeDiff(
             same_tree=False,
@@ -87,7 +87,7 @@ def test_a_comparison_tells_absent_from_null(cast):
     data = json.loads(documents.dumps(documents.comparison(made)))
     assert data["config"] == [
         {"key": "a", "values": [None, None], "absent": [1]},
-        {"key": "c", "values": [1, 1.0], "absent": []},
+        {"key": "c", "values": [1, True], "absent": []},
     ]
     assert data["code"]["files"] == [
         {"status": "M", "path": "x.bin", "added": None, "removed": None}

@@ -51,7 +51,7 @@ def make_plan(cast, **change):
         blocked=(),
         own_paths=(),
         config_of=cast.run("g2z8r5n1fs"),
-        config=(ConfigDiff(key="loop.z_loss", values=(0.0001, ABSENT)),),
+        config=(ConfigDiff(key="loop.z_loss", values=(0.0001, ABSENT), differs=True),),
         checkpoint=Checkpoint(step=300, bytes=4_600_000, complete=True),
         checkpoint_path=WEIGHTS,
         nothing_to_do=False,

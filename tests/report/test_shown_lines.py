@@ -24,7 +24,7 @@ def against(cast, run, outcome=Outcome.WORSE, delta=0.18, reason="") -> Comparis
         runs=(cast.run("k3f9x2m7qd"), run),
         objective=cast.loss,
         step=300,
-        config=(ConfigDiff(key="optim.lr", values=(0.003, 0.01)),),
+        config=(ConfigDiff(key="optim.lr", values=(0.003, 0.01), differs=True),),
         code=CodeDiff(same_tree=True),
         environment=(),
         data=(),

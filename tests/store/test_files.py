@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expdb.errors import Conflict, Corrupt
-from expdb.store import files, owner
+from expdb.store import fields, files, owner
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
@@ -40,8 +40,8 @@ def test_numbers_that_json_lacks_are_the_documented_strings() -> None:
     text = files.encode_json(value).decode()
     assert text == '{"a":"NaN","b":["Infinity","-Infinity"],"c":-0.0,"d":[1,2.5]}\n'
     back = json.loads(text)
-    assert math.isnan(files.number(back["a"]))
-    assert [files.number(item) for item in back["b"]] == [math.inf, -math.inf]
+    assert math.isnan(fields.real(back, "a"))
+    assert [fields.as_real(item, "b") for item in back["b"]] == [math.inf, -math.inf]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b"\0\0\0", b"[" * 100_000])

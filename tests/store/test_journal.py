@@ -92,7 +92,7 @@ def test_a_cut_anywhere_leaves_the_whole_frames_before_it(
     assert found == rows_in(frames[:num], rows)
     assert reader.torn_bytes == cut - (ends[num] if good else 0)
     assert bool(reader.problem()) == bool(reader.torn_bytes)
-    assert not reader.is_damaged()
+    assert not reader.is_damaged
 
 
 def rows_in(frames: list[bytes], rows: list[Row]) -> list[Row]:
@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_never_read_as_data(path: Path, steps: list, data: st.D
     assert found == rows_in(frames[:num], rows)
     assert reader.torn_bytes > 0
     if num + 1 < len(frames):
-        assert reader.is_damaged()
+        assert reader.is_damaged
         assert "damaged after" in reader.problem()
 
 
@@ -167,7 +167,7 @@ def test_a_seq_that_does_not_grow_ends_the_journal(path: Path) -> None:
     for again in (frames[1], frames[2]):
         reader, found = read(path, HEADER + b"".join(frames) + again)
         assert (found, reader.torn_bytes) == (rows, len(again))
-        assert reader.is_damaged()
+        assert reader.is_damaged
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_whole_frame_without_sense_ends_the_journal(path: Path, payload: bytes
     frames, rows = frames_of([(("loss",), 1, 5, 1)])
     reader, found = read(path, HEADER + b"".join(frames) + encode_frame(9, payload))
     assert found == rows
-    assert reader.is_damaged()
+    assert reader.is_damaged
 
 
 def test_the_bytes_are_those_of_the_format(tmp_path: Path) -> None:

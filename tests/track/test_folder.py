@@ -25,7 +25,7 @@ from expdb.track.job import Job
 
 @pytest.fixture(autouse=True)
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "train.py"
 
@@ -49,7 +49,7 @@ def test_the_store_is_found_as_start_finds_it(
     assert store_of(None) == tmp_path / "runs"
     open_store(tmp_path / "runs", create=True)
     deep = tmp_path / "deep" / "train.py"
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(deep))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(deep), raising=False)
     assert store_of(None) == tmp_path / "runs"
     monkeypatch.setenv("EXPDB_STORE", "env")
     assert store_of("given") == tmp_path / "env"

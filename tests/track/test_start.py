@@ -60,7 +60,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(top, "add", "-A")
     git(top, "commit", "-q", "-m", "one")
     git(top, "remote", "add", "origin", "https://ada:FAKE-PW@example.org/x.git")
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(top / "train.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(top / "train.py"), raising=False)
     monkeypatch.chdir(top)
     return top
 
@@ -283,7 +283,7 @@ def test_a_clean_tree_is_not_refused(repo: Path, store: Path) -> None:
 def test_outside_a_repository_training_starts(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
     for how in ("snapshot", "refuse", "allow"):
         with start(store, dirty=how) as run:
             pass

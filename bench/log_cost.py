@@ -1,4 +1,4 @@
-"""What `log()` costs: time a call, bytes a point, and the CPU of a whole run against writing the same table once.
+"""What `log()` costs: time a call, bytes a point, CPU against writing the same table once.
 
     python -m bench.log_cost [--steps 20000] [--keys 10]
 
@@ -38,7 +38,9 @@ def times_ms(steps: int) -> list[int]:
     return (1_700_000_000_000 + np.cumsum(gaps)).tolist()
 
 
-def recorded(folder: Path, names: tuple[str, ...], rows: list[tuple[float, ...]]) -> dict[str, float]:
+def recorded(
+    folder: Path, names: tuple[str, ...], rows: list[tuple[float, ...]]
+) -> dict[str, float]:
     layout = RunLayout(folder / "run=abcdefghjk")
     layout.root.mkdir(parents=True)
     attempt = attempts.claim(layout)
@@ -91,7 +93,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             figures = recorded(folder, names, rows)
-            figures["cpu_ratio_to_writing_once"] = figures["cpu_s"] / written_once(folder, names, rows)
+            figures["cpu_ratio_to_writing_once"] = figures["cpu_s"] / written_once(
+                folder, names, rows
+            )
             found.append(figures)
     middle = {key: float(np.median([item[key] for item in found])) for key in found[0]}
     print(json.dumps({"steps": given.steps, "keys": given.keys, **middle}, indent=2))

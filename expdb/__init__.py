@@ -1,4 +1,4 @@
-"""Git for training runs. Names are resolved on first use, so that `import expdb` loads nothing heavy."""
+"""Git for training runs. Names are resolved on first use: `import expdb` loads nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What `expdb.open` returns: the reads and the weights of a store, for notebooks and scripts.
 
-Invariant: every answer is that of the command of the same name; nothing here decides anything. Each call
-looks at the store afresh.
+Invariant: every answer is that of the command of the same name; nothing here decides anything. Each
+call looks at the store afresh.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class OpenStore:
     def closing_table(
         self, run: str, *, stream: TextIO, env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Return the lines that end a training run, drawn for a stream: against its parent where it has one."""
+        """Return the lines that end a training run, drawn for a stream: against its parent."""
         import time
 
         from expdb.report.closing import alone_lines, closing_lines

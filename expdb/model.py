@@ -69,7 +69,7 @@ class Series:
     tail: tuple[float, ...] = ()
     """The last three values, oldest first, for the reading `mean_last_3` and for display."""
     nonfinite_step: int | None = None
-    """The first step of the run of non-finite values that the series ends with; None if it ends finite."""
+    """Since which step the series is not finite up to its end; None if it ends finite."""
 
     def best(self, mode: str) -> tuple[float, int] | None:
         """Return (value, step) of the best finite value, or None when there is none."""
@@ -193,9 +193,9 @@ class Ref:
 class Op:
     """One logged change of refs or of a work tree; the file is immutable.
 
-    `before` and `after` hold what the kind needs: for `baseline` the ref's value; for `rollback` and `undo`
-    the plan, the snapshot and the work tree's HEAD. An op of a work tree is two files: `phase` "begin" and
-    "end" (or "abort"), the second naming the first in `parents`.
+    `before` and `after` hold what the kind needs: for `baseline` the ref's value; for `rollback`
+    and `undo` the plan, the snapshot and the work tree's HEAD. An op of a work tree is two files:
+    `phase` "begin" and "end" (or "abort"), the second naming the first in `parents`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The docs say what the code does: README's commands exist, links lead somewhere, settings are listed."""
+"""The docs say what the code does: commands exist, links lead somewhere, settings are listed."""
 
 from __future__ import annotations
 

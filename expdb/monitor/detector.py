@@ -1,6 +1,7 @@
 """What every detector is: pure, streaming, with a state that a checkpoint can hold.
 
-Invariant: the same code runs live and in replay, on host values only; it never touches RNG, gradients or tensors.
+Invariant: the same code runs live and in replay, on host values only; it never touches RNG,
+gradients or tensors.
 """
 
 from __future__ import annotations

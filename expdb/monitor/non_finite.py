@@ -1,7 +1,7 @@
 """The rule `non_finite`: a watched value became NaN or infinite.
 
-Needed on its own because NaN compares false with every threshold. It fires once when a key leaves the finite numbers and
-again only after the key has come back.
+Needed on its own because NaN compares false with every threshold. It fires once when a key leaves
+the finite numbers, and again only after the key has come back.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ catches nothing broader, and a mistake in our own code is never taken for a dama
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 INT64 = 2**63
 NONFINITE = frozenset(["NaN", "Infinity", "-Infinity"])
 REQUIRED: Any = object()
+Choice = TypeVar("Choice", bound=str)
 
 
 class Wrong(ValueError):
@@ -85,6 +86,17 @@ def items(data: Mapping[str, Any], name: str, default: Any = REQUIRED) -> list[A
     if not isinstance(value, (list, tuple)):
         raise Wrong(name)
     return list(value)
+
+
+def choice(
+    data: Mapping[str, Any], name: str, allowed: Iterable[Choice], default: Choice
+) -> Choice:
+    """Return one of the allowed texts."""
+    value = data.get(name, default)
+    for item in allowed:
+        if item == value:
+            return item
+    raise Wrong(name)
 
 
 def as_whole(value: Any, name: str) -> int:

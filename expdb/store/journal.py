@@ -144,12 +144,12 @@ class JournalReader:
                 at = self._pass_covered(at, sizes)
             found = self._frame_at(at)
             if found is None or found[0] <= self.last_seq:
-                found = self._frame_behind(at)
-                if found is None:
+                behind = self._frame_behind(at)
+                if behind is None:
                     return
                 self._note_damage()
-                at = found[2]
-            seq, stop = found[0], found[1]
+                at, found = behind
+            seq, stop = found
             payload = data[at + FRAME.size : stop - CRC.size]
             try:
                 values = list(_records(seq, payload, keys, templates, sizes))
@@ -184,14 +184,14 @@ class JournalReader:
         self.last_seq, self.num_frames, self.good_bytes = last, self.num_frames + count, at
         return at
 
-    def _frame_behind(self, at: int) -> tuple[int, int, int] | None:
-        """Return (seq, end, start) of the next whole frame behind a bad one, if there is one."""
+    def _frame_behind(self, at: int) -> tuple[int, tuple[int, int]] | None:
+        """Return (start, (seq, end)) of the next whole frame behind a bad one, if there is one."""
         magic = MAGIC.to_bytes(2, "little")
         while (at := self._data.find(magic, at)) >= 0:
             found = self._frame_at(at)
             if found is not None:
                 if found[0] > self.last_seq:
-                    return *found, at
+                    return at, found
                 self._note_damage()  # one that does not belong here, whole as it is
                 self.num_unread += 1
                 at = found[1]

@@ -16,6 +16,7 @@ from expdb.store.templates import Template
 if TYPE_CHECKING:
     import numpy as np
 
+
 class Packed:
     """Frames by template; each is its head and one V record, without the checksum.
 

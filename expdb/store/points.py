@@ -10,6 +10,7 @@ Invariant: the answer is the same before and after a journal is sealed.
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import time
@@ -19,6 +20,9 @@ from typing import TYPE_CHECKING
 
 from expdb.errors import Corrupt, ExpdbError, Unsupported
 from expdb.store import attempts as attempt_files
+from expdb.store import fields
+from expdb.store.fields import Wrong
+from expdb.store.files import read_json
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout
 from expdb.store.parts import (
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 JOURNAL = re.compile(r"rank-(\d+)\.(\d+)\.wal")
 LIST = re.compile(r"rank-(\d+)\.json")
+KEPT = re.compile(r"(rank-\d+\.\d+\.wal)\.damaged")
+"""A damaged journal after its run was recovered; beside it `<name>.json` says what is wrong."""
 
 
 def journals(layout: RunLayout, attempt: int) -> dict[int, list[Path]]:
@@ -45,8 +51,33 @@ def journals(layout: RunLayout, attempt: int) -> dict[int, list[Path]]:
     return {rank: [path for _, path in sorted(items)] for rank, items in sorted(found.items())}
 
 
+def has_parts(layout: RunLayout, attempts: Iterable[int]) -> bool:
+    """Tell whether any of these attempts has sealed points."""
+    return any(
+        entries
+        for number in attempts
+        for entries in part_lists(layout, number, problems=[]).values()
+    )
+
+
+def kept_problems(layout: RunLayout, attempt: int) -> list[str]:
+    """Return what is wrong with the damaged journals of one attempt that recovery kept."""
+    found: list[str] = []
+    for name, match in sorted(_files(layout, attempt, KEPT), key=operator.itemgetter(0)):
+        try:
+            said = fields.text(read_json(layout.attempt(attempt) / f"{name}.json"), "problem")
+        except (Corrupt, Wrong, FileNotFoundError):
+            said = f"{match[1]}: damaged"
+        found.append(f"{said}; kept as attempts/{attempt}/{name}")
+    return found
+
+
 def part_lists(
-    layout: RunLayout, attempt: int, *, problems: list[str] | None = None
+    layout: RunLayout,
+    attempt: int,
+    *,
+    problems: list[str] | None = None,
+    missing: list[str] | None = None,
 ) -> dict[int, tuple[PartEntry, ...]]:
     """Return rank -> its sealed parts of one attempt; `problems`, when given, names damaged lists.
 
@@ -58,7 +89,7 @@ def part_lists(
         try:
             found[int(match[1])] = read_list(layout.attempt(attempt) / name)
         except Corrupt as error:
-            _tell(error, problems)
+            _tell(error, problems, missing)
     return found
 
 
@@ -72,10 +103,12 @@ def _files(
     return [(name, match) for name in names if (match := pattern.fullmatch(name))]
 
 
-def _tell(error: ExpdbError, problems: list[str] | None) -> None:
+def _tell(error: ExpdbError, problems: list[str] | None, missing: list[str] | None = None) -> None:
     if problems is None:
         raise error
     problems.append(error.message)
+    if missing is not None:
+        missing.append(error.message)
 
 
 def live_values(
@@ -154,12 +187,13 @@ def read_series(
     *,
     attempts: bool = False,
     problems: list[str] | None = None,
+    missing: list[str] | None = None,
 ) -> pa.Table:
     """Return the points of a run, sealed and live, sorted by (key, step, rank).
 
     Columns: key, step, time, value, attempt, rank, seq. With `attempts` superseded points are
     included, in any order. A damaged file is named in `problems` when a list is given, and the rest
-    is returned.
+    is returned; in `missing` too if sealed points, or what hides points, cannot be read.
 
     Raises:
         Corrupt, Unsupported: a file cannot be read, and no list was given.
@@ -174,8 +208,9 @@ def read_series(
         try:
             resumed[number] = attempt_files.read_pin(layout, number).resumed_from
         except Corrupt as error:
-            _tell(error, None if problems is None else found)
-        tables.extend(_attempt_tables(layout, number, keys, None if problems is None else found))
+            _tell(error, None if problems is None else found, missing)
+        told = None if problems is None else found
+        tables.extend(_attempt_tables(layout, number, keys, told, missing))
     if problems is not None:
         problems.extend(found)
     table = pa.concat_tables(tables) if tables else schema().empty_table()
@@ -184,7 +219,11 @@ def read_series(
 
 
 def _attempt_tables(
-    layout: RunLayout, attempt: int, keys: Sequence[str] | None, problems: list[str] | None
+    layout: RunLayout,
+    attempt: int,
+    keys: Sequence[str] | None,
+    problems: list[str] | None,
+    missing: list[str] | None,
 ) -> list[pa.Table]:
     """Return the points of one attempt.
 
@@ -192,7 +231,7 @@ def _attempt_tables(
     after the journals were read mean that no point has moved between them meanwhile.
     """
     strict = problems is None
-    lists = part_lists(layout, attempt, problems=problems)
+    lists = part_lists(layout, attempt, problems=problems, missing=missing)
     while True:
         live: list[pa.Table] = []
         told: list[str] = []
@@ -215,7 +254,7 @@ def _attempt_tables(
         try:
             sealed.append(read_part(layout.points / Path(entry.file).name, keys))
         except Corrupt as error:
-            _tell(error, problems)
+            _tell(error, problems, missing)
     return [*sealed, *live]
 
 

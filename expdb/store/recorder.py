@@ -233,7 +233,9 @@ class Recorder:
                 failure = error
                 self._retry_at = time.monotonic() + RETRY_S
         if droppable and self._waiting_bytes + len(frame) > WAITING_BYTES:
-            self._troubles.append("store: no room in memory either; points are dropped, and counted")
+            self._troubles.append(
+                "store: no room in memory either; points are dropped, and counted"
+            )
             return False
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
@@ -271,7 +273,7 @@ class Recorder:
             self._on_trouble(text)
 
     def _journals(self, last: int) -> list[Path]:
-        """Return the journals that are not sealed, up to a number; not all of them need be there."""
+        """Return the journals that are not sealed, up to a number; some may not be there."""
         numbers = range(self._first_journal, last + 1)
         return [self._layout.journal(self._attempt, self._rank, number) for number in numbers]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from expdb.errors import Corrupt
 from expdb.model import Eval, Event
@@ -21,6 +21,8 @@ from expdb.store import fields
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json, reason
 from expdb.store.layout import RunLayout
+
+SEVERITIES: tuple[Literal["info", "warn", "critical"], ...] = ("info", "warn", "critical")
 
 
 def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -59,12 +61,9 @@ def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
 
 
 def _event(item: dict[str, Any]) -> Event:
-    severity = fields.text(item, "severity", "info")
-    if severity not in ("info", "warn", "critical"):
-        raise Wrong("severity")
     return Event(
         step=fields.whole(item, "step", 0),
-        severity=severity,
+        severity=fields.choice(item, "severity", SEVERITIES, "info"),
         rule=fields.text(item, "rule", ""),
         message=fields.text(item, "message", ""),
         created_at_ms=fields.whole(item, "created_at_ms", 0),

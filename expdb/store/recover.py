@@ -13,10 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from expdb.errors import Corrupt
-from expdb.model import RunState
+from expdb.model import RunState, Series
 from expdb.store import attempts as attempt_files
-from expdb.store import points, series
-from expdb.store.files import exclusive
+from expdb.store import checkpoints, points, series
+from expdb.store.files import exclusive, write_json
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.parts import read_list
@@ -31,8 +31,24 @@ SIGNS = re.compile(r"rank-\d+\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 
 def needs_recovery(layout: RunLayout) -> bool:
-    """Tell whether any attempt still has a journal."""
-    return any(points.journals(layout, number) for number in attempt_files.numbers(layout))
+    """Tell whether a run that is over has left something to do: an attempt still has a journal, a
+    checkpoint was moved aside, or its summaries are missing or damaged.
+    """
+    attempts = attempt_files.numbers(layout)
+    return (
+        any(points.journals(layout, number) for number in attempts)
+        or bool(checkpoints.cut_off(layout))
+        or _is_uncounted(layout, attempts)
+    )
+
+
+def _is_uncounted(layout: RunLayout, attempts: list[int]) -> bool:
+    try:
+        if series.load(layout.series_json).series:
+            return False
+    except Corrupt:
+        return True
+    return not layout.series_json.exists() and points.has_parts(layout, attempts)
 
 
 @contextmanager
@@ -50,6 +66,8 @@ def run_lock(store_root: Path, layout: RunLayout) -> Iterator[None]:
 def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -> RunState:
     """Seal what a dead run left, recount its series, and record that it crashed; return its state.
 
+    A run that ended by itself keeps its state; journals, summaries and checkpoints are mended too.
+
     A live run is left alone, but with `assume_dead`: then a scheduler or the user knows that its
     owner is gone.
 
@@ -64,7 +82,8 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
     with run_lock(store_root, layout):
         # Read again: another process may have recovered it meanwhile, or even resumed it.
         attempts = attempt_files.numbers(layout)
-        state = read_run(layout.root, store_root=store_root).state
+        run = read_run(layout.root, store_root=store_root)
+        state = run.state
         if not _is_due(layout, state, assume_dead=assume_dead):
             return state
         ended_at_ms = _last_sign_ms(layout, attempts)
@@ -76,9 +95,10 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
         through = {at: _seal_journals(layout, *at, paths) for at, paths in journals.items()}
         if attempt_files.numbers(layout) != attempts:
             return RunState.RUNNING  # resumed at this moment: what follows is the new attempt's
+        checkpoints.bring_back(layout)
         last = attempts[-1] if attempts else 0
         counted = {rank: seq for (number, rank), seq in through.items() if number == last}
-        book = recount(layout, through_seq=counted)
+        book = recount(layout, through_seq=counted, known=run.series)
         state = _record_crash(layout, state, book, last, ended_at_ms)
         _remove(journals)
     return state
@@ -125,21 +145,27 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
 
 def _remove(journals: Journals) -> None:
     for path in (path for paths in journals.values() for path in paths):
-        if _is_whole(path):
-            path.unlink()
-        else:
-            # Its whole frames are sealed, but the rest is evidence.
+        problem, is_damaged = _look_at(path)
+        if is_damaged:
+            kept = path.with_name(f"{path.name}.damaged")
+            write_json(kept.with_name(f"{kept.name}.json"), {"problem": problem})
+            path.rename(kept)
+        elif problem:
+            # What a death tears is no damage, and all whole frames are sealed.
             path.rename(path.with_name(f"{path.name}.torn"))
+        else:
+            path.unlink()
 
 
-def _is_whole(path: Path) -> bool:
+def _look_at(path: Path) -> tuple[str, bool]:
+    """Return what is wrong with a journal, and whether that is damage."""
     try:
         reader = JournalReader(path)
-    except Corrupt:
-        return False
+    except Corrupt as error:
+        return error.message, True
     for _ in reader:
         pass
-    return not reader.torn_bytes
+    return reader.problem(), reader.is_damaged
 
 
 def recount(
@@ -147,19 +173,25 @@ def recount(
     *,
     keys: Iterable[str] | None = None,
     through_seq: Mapping[int, int] | None = None,
+    known: Mapping[str, Series] | None = None,
+    problems: list[str] | None = None,
 ) -> series.SeriesBook:
     """Count the series again from the visible points, all or the named keys; write series.json.
 
     `through_seq` is what the points include of the last attempt's journals, where these still
-    stand.
+    stand. Where sealed points cannot be read, the files are named in `problems`, and a summary that
+    is known (of `known`, else of series.json) stays as it is; it is `unordered` in the book.
     """
     import numpy as np
 
     try:
-        book = series.load(layout.series_json) if keys is not None else series.SeriesBook()
+        saved = series.load(layout.series_json)
     except Corrupt:
-        book, keys = series.SeriesBook(), None
-    table = points.read_series(layout.root, None if keys is None else sorted(keys), problems=[])
+        saved, keys = series.SeriesBook(), None
+    known = saved.series if known is None else known
+    book, missing = series.SeriesBook() if keys is None else saved.copy(), list[str]()
+    keys = None if keys is None else sorted(keys)
+    table = points.read_series(layout.root, keys, problems=[], missing=missing)
     for key in keys or ():
         book.drop(key)
     if table.num_rows:
@@ -170,6 +202,13 @@ def recount(
         for start, stop in pairwise(borders):
             key = encoded.dictionary[int(codes[start])].as_py()
             book.replace(key, steps[start:stop], values[start:stop])
+            if missing:
+                book.unordered.add(key)
+    if missing:
+        for key in known if keys is None else known.keys() & set(keys):
+            book.keep(known[key])
+    if problems is not None:
+        problems.extend(missing)
     if through_seq is not None:
         book.attempt, book.through_seq = max(attempt_files.numbers(layout), default=0), {}
         book.through_seq.update(through_seq)
@@ -203,6 +242,6 @@ def _last_sign_ms(layout: RunLayout, attempts: list[int]) -> int:
     times = [
         path.stat().st_mtime
         for path in folder.iterdir()
-        if SIGNS.fullmatch(path.name.removesuffix(".torn"))
+        if SIGNS.fullmatch(path.name.removesuffix(".torn").removesuffix(".damaged"))
     ]
     return int(max(times, default=folder.stat().st_mtime) * 1000)

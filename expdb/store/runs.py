@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import (
@@ -38,6 +38,8 @@ Version = tuple[int, int, int]
 ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
 """States that the training process itself recorded: nothing is left in a journal."""
 
+MODES: tuple[Literal["min", "max"], ...] = ("min", "max")
+READINGS: tuple[Literal["last", "best", "mean_last_3"], ...] = ("last", "best", "mean_last_3")
 RUN_DIR = re.compile(f"run=({PATTERN.pattern})")
 SILENT = "the process died without a word"
 
@@ -116,7 +118,9 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     numbers = attempt_files.numbers(layout)
     attempts = _attempts(layout, numbers, problems)
     status, state, why = _state(layout, numbers, StoreLayout(store_root).meta, problems)
-    found = _series(layout, state, numbers, problems)
+    is_over = state not in (RunState.RUNNING, RunState.LOST) and status.state != "running"
+    found = _series(layout, state, numbers, problems, is_over=is_over)
+    problems.extend(line for number in numbers for line in points.kept_problems(layout, number))
     labels, notes = read_marks(layout, problems)
     return Run(
         **_identity(layout, identity),
@@ -204,10 +208,11 @@ def _objective(data: Mapping[str, Any]) -> Objective | None:
     if data.get("objective") is None:
         return None
     found = fields.mapping(data, "objective")
-    mode, reading = fields.text(found, "mode", "min"), fields.text(found, "reading", "last")
-    if mode not in ("min", "max") or reading not in ("last", "best", "mean_last_3"):
-        raise Wrong("objective")
-    return Objective(metric=fields.text(found, "metric"), mode=mode, reading=reading)
+    return Objective(
+        metric=fields.text(found, "metric"),
+        mode=fields.choice(found, "mode", MODES, "min"),
+        reading=fields.choice(found, "reading", READINGS, "last"),
+    )
 
 
 def _attempts(layout: RunLayout, numbers: list[int], problems: list[str]) -> tuple[Attempt, ...]:
@@ -254,7 +259,7 @@ def _state(
 
 
 def _series(
-    layout: RunLayout, state: RunState, numbers: list[int], problems: list[str]
+    layout: RunLayout, state: RunState, numbers: list[int], problems: list[str], *, is_over: bool
 ) -> dict[str, Series]:
     """Return the summaries: series.json and, of a run that did not end, what stands behind it.
 
@@ -269,11 +274,24 @@ def _series(
         except Corrupt as error:
             told.append(error.message)
             book = series.SeriesBook()
+        if is_over:
+            told.extend(_doubts(layout, numbers, book, is_there=saved is not None))
         if state not in ENDED and numbers:
             _count_journals(layout, numbers[-1], book, told)
         if _version(layout.series_json) == saved:
             problems.extend(told)
             return dict(book.series)
+
+
+def _doubts(
+    layout: RunLayout, numbers: list[int], book: series.SeriesBook, *, is_there: bool
+) -> list[str]:
+    """Return why the summaries of a run that is over cannot be relied on."""
+    if book.unordered:
+        return [f"series.json: {len(book.unordered)} series were not counted from all their points"]
+    if not is_there and points.has_parts(layout, numbers):
+        return ["series.json is missing, and there are points to count"]
+    return []
 
 
 def _count_journals(

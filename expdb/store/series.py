@@ -1,7 +1,7 @@
 """Running summaries of series, kept without reading points again.
 
 Invariant: for a key whose steps only grow the summary is exact at every moment; any other key is
-named in `unordered` until it is recounted from its visible points.
+named in `unordered` until it is recounted from all of its visible points.
 """
 
 from __future__ import annotations
@@ -77,6 +77,11 @@ class SeriesBook:
         """Recount a key from all of its visible points, at least one, sorted by step."""
         self.unordered.discard(key)
         self._series[key] = _summarize(key, steps, values)
+
+    def keep(self, series: Series) -> None:
+        """Keep a summary that cannot be counted again now, though not all points may be in it."""
+        self._series[series.key] = series
+        self.unordered.add(series.key)
 
     def drop(self, key: str) -> None:
         """Forget a key: it has no visible points, or is counted again next."""

@@ -57,7 +57,7 @@ class Templates:
         return Definition(template, numbers, records)
 
     def add(self, definition: Definition) -> None:
-        """Make a definition known, once a journal has it or will get it before any of its values."""
+        """Make a definition known, once it is on its way to the journal before any value."""
         self._numbers.update(definition.numbers)
         self._by_keys[definition.template.keys] = definition.template
 

@@ -108,7 +108,7 @@ def require_same_config(
 
 
 def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
-    """Refuse to add an attempt to a run that is alive, perhaps alive on another host, or at its end.
+    """Refuse to add an attempt to a run that is alive, may be alive elsewhere, or is at its end.
 
     Raises:
         Refused: it says what can be done instead.
@@ -142,7 +142,7 @@ def join_run(
     recover(store.root, layout, assume_dead=assume_dead)
     with run_lock(store.root, layout):
         number = _claim(store, run, layout)
-        # A save that was cut off between its two renames left a whole checkpoint under another name.
+        # A save cut off between its two renames left a whole checkpoint under another name.
         recover_checkpoints(layout)
         step, warnings = last_good(layout)
         attempt = Attempt(
@@ -154,8 +154,7 @@ def join_run(
             work_tree=work_tree,
         )
         attempt_files.write_pin(layout, attempt)
-        # From here on points after `step` of earlier attempts are superseded, so the series are counted
-        # again.
+        # From here on points after `step` of earlier attempts are superseded: counted again.
         book = recount(layout)
         status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
         write_status(layout, status)

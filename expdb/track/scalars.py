@@ -110,7 +110,7 @@ class DeviceQueue:
         self._pending: deque[tuple[tuple[str, ...], Any, Any, int, int]] = deque()
 
     def put(self, values: Mapping[str, Any], step: int, time_ms: int) -> None:
-        """Start the copies of one call's device scalars, one a device; detached, in stream order."""
+        """Start the copies of one call's device scalars: one a device, in stream order."""
         import torch
 
         devices: dict[Any, dict[str, Any]] = {}

@@ -138,3 +138,11 @@ def test_a_run_that_starts_while_the_question_is_open_stops_the_rollback(
         with pytest.raises(Refused, match="is running from this work tree"):
             execute(reader, world.worktree, plan)
     assert world.everything() == before
+
+
+def test_a_folder_that_had_no_status_at_the_first_look_is_looked_at_again(world: World) -> None:
+    layout = started(world, but=("status.json", "run.json", "attempts/1/pin.json"))
+    idle = idle_of(world)
+    assert layout.id in idle.versions
+    with pytest.raises(Refused, match="is just starting"):
+        require_none_started(world.store, world.git_dir, idle=idle)

@@ -3,11 +3,15 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import resource
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -353,6 +357,167 @@ def test_a_journal_that_cannot_be_begun_is_not_tried_at_every_write(
     filler.unlink()
     item.close()
     assert steps_of(layout, attempts=True) == list(range(40))
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+OURS = tuple(
+    str(Path(recorder.__file__).with_name(f"{name}.py"))
+    for name in ("journal", "packed", "recorder", "templates")
+)
+
+
+class Interrupt:
+    """Raises before the `number`-th line of our write path in this thread, once."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Interrupt | None:
+        if frame.f_code.co_filename not in OURS or frame.f_code.co_name == "_tell":
+            return None
+        if event == "line" and self.left > 0:
+            self.left -= 1
+            if self.left == 0:
+                raise Interrupted
+        return self
+
+
+def interrupted_writes(layout: RunLayout, number: int, *, full: bool) -> tuple[set[int], bool]:
+    """Write, count and close with one interrupt; return the steps told, and whether it came."""
+    item, told = Recorder(layout, run=RUN, attempt=1), set[int]()
+    calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+    for step in range(9):
+        keys = ("a", "b")[: 1 + (step > 5)] if step % 2 else ("a", f"k{step}")
+        calls.append((item.write, (keys, [float(step)] * len(keys), step, 0)))
+    calls.insert(6, (item.update_book, ()))
+    calls.append((item.close, ()))
+    before, interrupt = sys.gettrace(), Interrupt(number)
+    real, fail = os.write, number
+    for at, (call, args) in enumerate(calls):
+        if full:  # the disk takes half a frame of the third call, and nothing of the next ones
+            size = {2: 9, 3: 0, 4: 0}.get(at, 1 << 30)
+            os.write = lambda fd, data, size=size: size and real(fd, data[:size])
+        sys.settrace(interrupt)
+        try:
+            call(*args)
+            told |= {args[2]} if args else set()
+        except Interrupted:
+            pass
+        finally:
+            sys.settrace(before)
+            os.write = real
+    if not full or not item.num_waiting:
+        check_live(layout, item, told)
+    item.close()
+    return told, interrupt.left == 0
+
+
+def check_live(layout: RunLayout, item: Recorder, told: set[int]) -> None:
+    problems: list[str] = []
+    found = read_series(layout.root, ["a"], attempts=True, problems=problems)["step"].to_pylist()
+    assert problems == []
+    assert told <= set(found)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_handler_that_raises_at_any_line_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """KeyboardInterrupt may come anywhere; who catches it and goes on has all that was told."""
+    monkeypatch.setattr(recorder, "SEAL_POINTS", 8)
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    number, came = 0, True
+    while came:
+        number += 1
+        layout = make(tmp_path, new_id())
+        told, came = interrupted_writes(layout, number, full=full)
+        table = read_series(layout.root, attempts=True)
+        found = [step for key, step in zip(*map(list, (table["key"].to_pylist(), table["step"].to_pylist())), strict=True) if key == "a"]
+        assert sorted(found) == sorted(set(found))
+        assert told <= set(found) <= set(range(9))
+        assert len(told) >= 8
+        for key, step, value in zip(*(table[c].to_pylist() for c in ("key", "step", "value")), strict=True):
+            assert value == step
+            assert key in ("a", "b", f"k{step}")
+        assert journals(layout) == []
+        book = series.load(layout.series_json)
+        if "a" not in book.unordered:
+            assert book["a"].count == len(found)
+    assert number > 100
+
+
+def test_what_on_trouble_raises_loses_no_frame(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A console that is gone: the trouble is told when the frame is safe, and under no lock."""
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    layout, raised = make(small_disk), 0
+
+    def on_trouble(text: str) -> None:
+        item.update_book()  # takes every lock that a writer could hold
+        raise BrokenPipeError(text)
+
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=on_trouble)
+    filler = fill(small_disk)
+    for step in range(40):
+        if step == 30:
+            filler.unlink()
+        try:
+            item.write((f"k{step % 3}", *"abcdefghij" * 9)[:30], [1.0] * 30, step, 0)
+        except BrokenPipeError:
+            raised += 1
+    assert raised > 1
+    assert item.num_waiting == 0
+    found = read_series(layout.root, ["k0", "k1", "k2"], attempts=True)["step"].to_pylist()
+    assert sorted(found) == list(range(40))
+    item.close()
+
+
+def test_a_process_with_too_many_open_files_says_so_and_goes_on(layout: RunLayout) -> None:
+    said: list[str] = []
+    item = Recorder(layout, run=RUN, attempt=1, on_trouble=said.append)
+    item.write(("a",), (1.0,), 1, 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        item.sync()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert said == ["the store could not be synced (Too many open files)"]
+    item.sync()
+    assert len(said) == 1
+    item.close()
+
+
+def test_summaries_survive_a_power_loss_when_a_part_is_sealed(
+    layout: RunLayout, small_parts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal goes next, so nothing else knows these counts."""
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in range(20):
+        item.write(("a",), (1.0,), step, 0)
+    assert item._sealing is not None
+    item._sealing.join()
+    assert layout.series_json.stat().st_ino in synced
+    assert layout.root.stat().st_ino in synced  # the name of `points` too
+    item.save_book()
+    assert layout.series_json.stat().st_ino not in synced
+    item.write(("a",), (1.0,), 20, 0)
+    item.close()
+    assert layout.series_json.stat().st_ino in synced
 
 
 @pytest.mark.parametrize("bad", ["", "x\ud800", "y" * 70_000])

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from expdb.errors import Conflict, Corrupt, Unsupported
-from expdb.model import RunState
+from expdb.model import Attempt, Pin, RunState
 from expdb.store import attempts, owner, recorder, series
-from expdb.store.files import write_json
+from expdb.store.attempts import write_pin
+from expdb.store.files import exclusive, write_json
 from expdb.store.layout import RunLayout
 from expdb.store.points import read_series
 from expdb.store.recorder import Recorder
@@ -339,9 +340,168 @@ def test_damage_in_a_journal_is_kept_aside(make_run_dir: MakeRun, store_root: Pa
     assert recover(store_root, layout) is RunState.CRASHED
     assert others(layout) == before
     assert len(before) == 13
-    kept = {path.name: path.read_bytes() for path in layout.attempt(1).glob("*.torn")}
-    assert kept == {f"{first.name}.torn": bytes(data), "rank-0.99.wal.torn": b"something else"}
+    found = [path for path in layout.attempt(1).iterdir() if path.suffix in (".torn", ".damaged")]
+    assert {path.name: path.read_bytes() for path in found} == {
+        f"{first.name}.torn": bytes(data),
+        "rank-0.99.wal.damaged": b"something else",
+    }
     assert not last.exists()
+    run = read_run(layout.root, store_root=store_root)
+    assert run.problems == (
+        "rank-0.99.wal is not a journal; kept as attempts/1/rank-0.99.wal.damaged",
+    )
+
+
+def test_damage_in_the_middle_of_a_journal_is_named_for_as_long_as_its_file_is_there(
+    make_run_dir: MakeRun, store_root: Path
+) -> None:
+    layout = make_run_dir()
+    left_behind(layout, torn=False)
+    last = max(layout.attempt(1).glob("*.wal"))
+    data = bytearray(last.read_bytes())
+    data[-100] ^= 1  # in the last frame but one
+    last.write_bytes(data)
+    live = read_run(layout.root, store_root=store_root)
+    said = f"{last.name}: damaged after 2 whole frames; 1 of 1 behind it could be read"
+    assert live.problems == (said,)
+    assert recover(store_root, layout) is RunState.CRASHED
+    assert others(layout) == [*range(12), 13]  # what stands behind the damage is kept
+    assert not needs_recovery(layout)
+    for _ in range(2):
+        run = read_run(layout.root, store_root=store_root)
+        kept = layout.attempt(1) / f"{last.name}.damaged"
+        assert run.problems == (f"{said}; kept as attempts/1/{kept.name}",)
+        assert run.series["a"].count == live.series["a"].count == 13
+        assert recover(store_root, layout) is RunState.CRASHED
+    assert kept.read_bytes() == bytes(data)
+    kept.with_name(f"{kept.name}.json").unlink()
+    [problem] = read_run(layout.root, store_root=store_root).problems
+    assert problem == f"{last.name}: damaged; kept as attempts/1/{kept.name}"
+    kept.unlink()
+    assert read_run(layout.root, store_root=store_root).problems == ()
+
+
+def test_a_torn_end_is_no_problem_after_the_recovery(
+    make_run_dir: MakeRun, store_root: Path
+) -> None:
+    layout = make_run_dir()
+    left_behind(layout)
+    assert "torn at its end" in read_run(layout.root, store_root=store_root).problems[0]
+    recover(store_root, layout)
+    assert [path.name for path in layout.attempt(1).glob("*.torn")] != []
+    assert read_run(layout.root, store_root=store_root).problems == ()
+
+
+# ---------------------------------------------------------------------------------- summaries
+
+
+def two_parts(layout: RunLayout) -> list[Path]:
+    """A finished run of two parts with the keys `a` and `b`."""
+    for number, start in ((1, 0), (2, 10)):
+        layout.attempt(number).mkdir(exist_ok=True)
+        write_pin(layout, Attempt(number=number, pin=Pin(), resumed_from=start or None))
+        book = series.load(layout.series_json)
+        item = Recorder(layout, run=layout.id, attempt=number, book=book)
+        for step in range(start + (start > 0), start + 11):
+            item.write(("a", "b"), (float(step), 0.5), step, step)
+        item.close()
+    write_status(layout, Status(state="finished", last_step=20, attempt=2))
+    return sorted(layout.points.iterdir())
+
+
+@pytest.mark.parametrize("keys", [None, ["a"]])
+def test_points_that_cannot_be_read_take_nothing_from_a_summary(
+    make_run_dir: MakeRun, store_root: Path, keys: list[str] | None
+) -> None:
+    layout = make_run_dir()
+    first, _ = two_parts(layout)
+    whole = read_run(layout.root, store_root=store_root)
+    assert (whole.series["a"].count, whole.series["a"].min, whole.problems) == (21, 0.0, ())
+    data = bytearray(first.read_bytes())
+    data[len(data) // 3] ^= 1
+    first.write_bytes(data)
+    problems: list[str] = []
+    book = recount(layout, keys=keys, problems=problems)
+    assert problems == [f"{first.name} is damaged"]
+    assert dict(book.series) == dict(series.load(layout.series_json).series) == dict(whole.series)
+    run = read_run(layout.root, store_root=store_root)
+    num = 2 if keys is None else 1
+    assert run.problems == (
+        f"series.json: {num} series were not counted from all their points",
+    )
+    layout.series_json.unlink()  # what can be counted is better than nothing, and is marked
+    assert recount(layout)["a"].count == 10
+    assert series.load(layout.series_json).unordered == {"a", "b"}
+    data[len(data) // 3] ^= 1
+    first.write_bytes(data)
+    assert dict(recount(layout, problems=problems).series) == dict(whole.series)
+    assert read_run(layout.root, store_root=store_root).problems == ()
+    assert len(problems) == 1
+
+
+def test_a_crashed_run_with_a_damaged_part_keeps_what_was_counted(
+    make_run_dir: MakeRun, store_root: Path
+) -> None:
+    layout = make_run_dir()
+    left_behind(layout, torn=False)
+    [part] = layout.points.iterdir()
+    live = read_run(layout.root, store_root=store_root)
+    assert live.series["a"].count == 14
+    part.write_bytes(part.read_bytes()[:50])
+    assert recover(store_root, layout) is RunState.CRASHED
+    run = read_run(layout.root, store_root=store_root)
+    assert dict(run.series) == dict(live.series)
+    assert run.last_step == 13
+    assert run.problems != ()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"series":{"a":{}}}'])
+@pytest.mark.parametrize("state", ["finished", "failed", "preempted", "crashed"])
+def test_summaries_that_are_missing_or_damaged_are_named_and_counted_again(
+    make_run_dir: MakeRun, store_root: Path, content: bytes | None, state: str
+) -> None:
+    layout = make_run_dir()
+    two_parts(layout)
+    write_status(layout, Status(state=state, last_step=20, attempt=2))
+    was = read_run(layout.root, store_root=store_root)
+    assert not needs_recovery(layout)
+    layout.series_json.unlink()
+    if content is not None:
+        layout.series_json.write_bytes(content)
+    [problem] = read_run(layout.root, store_root=store_root).problems
+    assert problem.startswith("series.json is ")
+    assert needs_recovery(layout)
+    assert recover(store_root, layout) is RunState(state)
+    run = read_run(layout.root, store_root=store_root)
+    assert (run.state, run.problems) == (was.state, ())
+    assert dict(run.series) == dict(was.series)
+
+
+def test_a_run_without_points_misses_no_summaries(make_run_dir: MakeRun, store_root: Path) -> None:
+    layout = make_run_dir("finished")
+    assert read_run(layout.root, store_root=store_root).problems == ()
+    assert not needs_recovery(layout)
+
+
+def test_a_checkpoint_cut_off_between_two_renames_comes_back(
+    make_run_dir: MakeRun, store_root: Path, dead: dict[str, Any]
+) -> None:
+    layout = make_run_dir("crashed", who=dead)
+    aside = layout.checkpoints / ".tmp-old-step=300"
+    aside.mkdir(parents=True)
+    write_json(aside / "manifest.json", {"format": 1, "attempt": 1, "parts": {}, "files": {}})
+    (layout.checkpoints / ".tmp-step=300").mkdir()
+    assert read_run(layout.root, store_root=store_root).checkpoints == ()
+    assert needs_recovery(layout)
+    with exclusive(store_root / f".expdb/locks/run-{layout.id}.lock", what="it"):
+        with pytest.raises(Conflict):
+            recover(store_root, layout)
+        assert aside.exists()
+    recover(store_root, layout)
+    [found] = read_run(layout.root, store_root=store_root).checkpoints
+    assert (found.step, found.complete) == (300, True)
+    assert (layout.checkpoints / ".tmp-step=300").exists()  # only a new owner takes things away
+    assert not needs_recovery(layout)
 
 
 def steps_with_problems(layout: RunLayout) -> list[int]:

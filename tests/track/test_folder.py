@@ -25,7 +25,9 @@ from expdb.track.job import Job
 
 @pytest.fixture(autouse=True)
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    monkeypatch.setattr(
+        sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path / "train.py"
 

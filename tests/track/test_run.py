@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import math
 import os
 import pickle
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -19,8 +21,10 @@ import expdb
 from expdb.errors import BadInput
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
+from expdb.track import marks
 
 QUIET = {"expdb": {"print": "quiet"}}
+ITEMS = "sha256:" + "1" * 64
 VALUES = [
     (True, 1.0), (np.float32(0.1), 0.10000000149011612), (np.int64(3), 3.0), (np.array(2.5), 2.5),
     (torch.tensor([4.0]), 4.0), (torch.tensor([1.0, 2.0]), "Tensor of 2 elements"),
@@ -134,7 +138,7 @@ def test_threads_may_log(run: Any) -> None:
 
 
 def test_an_eval_is_a_file_and_points(run: Any) -> None:
-    facts = {"n": 10042, "shots": 0, "scorer": "x", "items": "sha256:1"}
+    facts = {"n": 10042, "shots": 0, "scorer": "x", "items": ITEMS}
     run.log_eval("hellaswag", {"acc": 0.31, "acc_stderr": np.float32(0.5)}, step=300, **facts)
     [kept] = read_run(run.dir, store_root=run.store.root).evals
     assert (kept.task, kept.step, kept.metrics) == (
@@ -142,7 +146,7 @@ def test_an_eval_is_a_file_and_points(run: Any) -> None:
         300,
         {"acc": 0.31, "acc_stderr": 0.5},
     )
-    assert (kept.n, kept.shots, kept.items_digest) == (10042, 0, "sha256:1")
+    assert (kept.n, kept.shots, kept.items_digest) == (10042, 0, ITEMS)
     assert points(run)[0] == ("eval/hellaswag/acc", 300, 0.31)
     for task, metrics in (("", {"acc": 1}), ("x", {"acc": None})):
         with pytest.raises(BadInput):
@@ -225,3 +229,43 @@ def test_two_runs_in_one_process_are_two(tmp_path: Path) -> None:
     for run in runs:
         run.finish()
     assert [points(run) for run in runs] == [[("x", 1, 0.0)], [("x", 1, 1.0)]]
+
+
+def test_items_of_an_eval_are_known_by_their_content(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "items.jsonl").write_text('{"q": 1}\n')
+    run.log_eval("a", {"acc": 1.0}, step=1, items=tmp_path / "items.jsonl")
+    run.log_eval("b", {"acc": 1.0}, step=1, items=str(tmp_path / "items.jsonl"))
+    run.log_eval("c", {"acc": 1.0}, step=1, items=[{"id": 1, "right": True}, {"id": 2}])
+    for wrong in ("no-such-file.jsonl", 7, [1, 2]):
+        with pytest.raises(BadInput):
+            run.log_eval("d", {"acc": 1.0}, step=1, items=wrong)
+    kept = {ev.task: ev for ev in read_run(run.dir, store_root=run.store.root).evals}
+    assert sorted(kept) == ["a", "b", "c"]
+    assert kept["a"].items_digest == kept["b"].items_digest != kept["c"].items_digest
+    assert all(ev.items_digest.startswith("sha256:") for ev in kept.values())
+    assert kept["c"].n == 2
+    rows = pq.read_table(run.dir / "evals" / f"{kept['c'].id}.items.parquet").to_pylist()
+    assert rows == [{"id": 1, "right": True}, {"id": 2, "right": None}]
+
+
+def test_a_full_disk_beside_the_journal_stops_nothing(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = [True]
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real_append(*args, **kwargs)
+
+    real_append = marks._append
+    monkeypatch.setattr(marks, "_append", refuse)
+    run.note("first")
+    run.event(3, "critical", "non_finite", "train/loss is NaN")
+    run.log({"train/loss": 1.0}, step=3)
+    assert read_run(run.dir, store_root=run.store.root).notes == ()
+    full[0] = False
+    run.note("second")
+    found = read_run(run.dir, store_root=run.store.root)
+    assert found.notes == ("first", "second")
+    assert [event.message for event in found.events] == ["train/loss is NaN"]

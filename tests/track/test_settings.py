@@ -31,7 +31,7 @@ def test_what_is_left_out_has_its_default_and_the_defaults_stay() -> None:
     [
         ({"resum": "auto"}, "no setting is called expdb.resum; nearest: expdb.resume"),
         ({"digest": {"ignor": []}}, "expdb.digest.ignor; nearest: expdb.digest.ignore"),
-        ({"xyzzy": 1}, "no setting is called expdb.xyzzy; known: code digest"),
+        ({"xyzzy": 1}, "no setting is called expdb.xyzzy; known: assume_dead code digest"),
         ({"dirty": "maybe"}, "expdb.dirty is 'maybe'; it is one of: snapshot allow refuse"),
         ({"keep": 3}, "expdb.keep is int, not a mapping"),
         ({"keep": {"last": 0}}, "keep.last is 0"),

@@ -283,7 +283,9 @@ def test_a_clean_tree_is_not_refused(repo: Path, store: Path) -> None:
 def test_outside_a_repository_training_starts(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    monkeypatch.setattr(
+        sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False
+    )
     for how in ("snapshot", "refuse", "allow"):
         with start(store, dirty=how) as run:
             pass
@@ -384,7 +386,7 @@ def another_uid() -> Iterator[None]:
 
 @pytest.fixture
 def others_store(tmp_path: Path) -> Path:
-    for folder in [tmp_path, *tmp_path.parents[:2]]:
+    for folder in [tmp_path, *tmp_path.parents[:3]]:
         folder.chmod(0o755)
     with start(tmp_path / "runs"):
         pass

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.train.project import Project, copy_project
 
 

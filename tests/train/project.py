@@ -1,4 +1,4 @@
-"""A copy of this project in a git repository of its own, and its commands run as a user runs them."""
+"""A copy of this project in a git repository of its own, and its commands as a user runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at a random step, then `expdb resume` in a new process: the bits of an uninterrupted run."""
+"""SIGKILL at a random step, then `expdb resume`: the bits of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from tests.train.project import TINY, Project, copy_project
 
 from expdb.store.points import read_series
+from tests.train.project import TINY, Project, copy_project
 
 LONG = ("loop.max_steps=120", "loop.save_every=20", "loop.eval_every=30", "model.dropout=0.1")
 TIMED = ("train/tokens_per_s", "train/data_wait_pct", "sys/monitor_overhead_pct")
@@ -80,7 +80,9 @@ def test_a_killed_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
 
     expected = points(whole.run_of("exp01"))
     assert points(run) == expected, f"killed at {at}, resumed from {resumed_from}"
-    assert set(logged) <= set(expected), "what the killed attempt logged is what the whole run logged"
+    assert set(logged) <= set(expected), (
+        "what the killed attempt logged is what the whole run logged"
+    )
     left, right = weights(whole.run_of("exp01"), 120), weights(run, 120)
     assert left.keys() == right.keys()
     assert left

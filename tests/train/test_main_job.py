@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tests.train.project import Project
 
 
@@ -21,8 +22,7 @@ def contents(top: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(top)): path.read_bytes()
         for path in sorted(top.rglob("*"))
-        if path.is_file()
-        and not {".git", "runs", "__pycache__"} & set(path.relative_to(top).parts)
+        if path.is_file() and not {".git", "runs", "__pycache__"} & set(path.relative_to(top).parts)
     }
 
 

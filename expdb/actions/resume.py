@@ -15,7 +15,7 @@ from expdb.redact import MARK
 from expdb.store.resolve import Resolved
 from expdb.text import plain, short_id
 
-OWN = ("expdb.resume=", "expdb.fork=")
+OWN = ("expdb.resume=", "expdb.fork=", "expdb.assume_dead=")
 SWEEP = frozenset({"-m", "--multirun"})
 
 
@@ -38,13 +38,15 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     if broken and (step is None or broken[-1] > step):
         note += f" (checkpoint {broken[-1]} is not complete)"
     question = ""
+    own = [f"expdb.resume={run.id}"]
     if run.state is RunState.LOST:
+        own.append("expdb.assume_dead=true")  # what a yes to the question says
         question = (
             f"{named(run, reader.id_length)} ran on another host and gave no sign for 10 minutes;"
             " resume it here?"
         )
     return ResumePlan(
-        argv=(*words, f"expdb.resume={run.id}"),
+        argv=(*words, *own),
         cwd=_cwd(run, reader.store.root),
         run=run,
         step=step,

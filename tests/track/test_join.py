@@ -231,3 +231,23 @@ def test_a_fork_needs_a_good_checkpoint(root: Path) -> None:
         start(root, fork=f"{first}@3")
     assert json.loads((run_layout(root, first).root / "status.json").read_text())["attempt"] == 1
     assert len(os.listdir(root / "exp=exp01")) == 2
+
+
+def test_a_lost_run_of_another_host_is_taken_over_only_when_told(root: Path) -> None:
+    first = stopped(root, 3)
+    folder = next(root.glob(f"exp=*/run={first}"))
+    owner = folder / "attempts" / "1" / "owner.json"
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "host": "elsewhere"}))
+    status = folder / "status.json"
+    status.write_text(json.dumps({**json.loads(status.read_text()), "state": "running"}))
+    with pytest.raises(Refused, match="is running"):
+        start(root, resume=first, objective="val/loss")
+    for path in (folder / "attempts" / "1").iterdir():
+        os.utime(path, (1, 1))
+    assert read_run(folder, store_root=root).state is RunState.LOST
+    with pytest.raises(Refused, match="no sign for 10 minutes"):
+        start(root, resume=first, objective="val/loss")
+    assert sorted(path.name for path in (folder / "attempts").iterdir()) == ["1"]
+    known = {**CONFIG, "expdb": {"print": "lines", "assume_dead": True}}
+    with start(root, known, resume=first, objective="val/loss") as run:
+        assert (run.attempt, run.resumed_from) == (2, 3)

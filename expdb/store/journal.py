@@ -21,19 +21,17 @@ one key's values those of another.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from expdb.errors import Corrupt, Unsupported
 from expdb.model import FORMAT, NEEDS
-from expdb.store.files import encode_json, fsync_dir, reason
+from expdb.store.files import encode_json, reason
 
 SIGNATURE = b"EXPDBJ"
 MAGIC = 0xE7DB
@@ -43,6 +41,13 @@ KEY = struct.Struct("<cIH")
 VALUES = struct.Struct("<cIqq")
 COVERED = struct.Struct("<HIQcI")
 """The head of a frame, and of its first record if that is a V."""
+ALIKE = 64
+"""Covered frames of one template in a row from which on they are looked at as an array."""
+ALIKE_FIELDS: dict[str, Any] = {
+    "names": ["magic", "length", "seq", "kind", "number"],
+    "formats": ["<u2", "<u4", "<u8", "S1", "<u4"],
+    "offsets": [0, 2, 6, 14, 15],
+}
 MAX_KEY_BYTES = MAX_KEYS = 0xFFFF
 
 
@@ -174,6 +179,7 @@ class JournalReader:
         """
         unpack, data, after, last = COVERED.unpack_from, self._data, self.after_seq, self.last_seq
         end, around, count = len(data), FRAME.size + CRC.size, 0
+        like, alike = -1, 0
         while at + around + VALUES.size <= end:
             magic, length, seq, kind, number = unpack(data, at)
             if not last < seq <= after or kind != b"V" or sizes.get(number) != length:
@@ -181,8 +187,33 @@ class JournalReader:
             if magic != MAGIC or at + around + length > end:
                 break
             last, count, at = seq, count + 1, at + around + length
+            like, alike = number, alike + 1 if number == like else 1
+            if alike == ALIKE:
+                more, last = self._num_alike(at, number, length, last)
+                count, at, alike = count + more, at + more * (around + length), 0
         self.last_seq, self.num_frames, self.good_bytes = last, self.num_frames + count, at
         return at
+
+    def _num_alike(self, at: int, number: int, length: int, last: int) -> tuple[int, int]:
+        """Return how many covered frames of one template come next, and the seq of the last."""
+        import numpy as np
+
+        size, total, chunk = FRAME.size + length + CRC.size, 0, 8 * ALIKE
+        spec: Any = {**ALIKE_FIELDS, "itemsize": size}
+        dtype = np.dtype(spec)
+        while (some := min(chunk, (len(self._data) - at) // size)) > 0:
+            frames = np.frombuffer(self._data, dtype, some, at)
+            seqs = frames["seq"]
+            good = (frames["magic"] == MAGIC) & (frames["length"] == length)
+            good &= (frames["kind"] == b"V") & (frames["number"] == number)
+            good &= (seqs <= self.after_seq) & (seqs > np.append(np.uint64(last), seqs[:-1]))
+            count = some if good.all() else int(good.argmin())
+            if count:
+                total, at, last = total + count, at + count * size, int(seqs[count - 1])
+            if count < chunk:
+                break
+            chunk *= 2
+        return total, last
 
     def _frame_behind(self, at: int) -> tuple[int, tuple[int, int]] | None:
         """Return (start, (seq, end)) of the next whole frame behind a bad one, if there is one."""
@@ -262,105 +293,3 @@ def _records(
             at += 4 * count
         else:
             raise ValueError(f"a record of the unknown kind {kind}")
-
-
-class JournalWriter:
-    """Appends frames to one journal file; one writer, one process.
-
-    Raises OSError from `append` when the frame is not whole on disk; the file is then cut back to
-    its last whole frame where that is possible, else it is `broken` and the next frame has to start
-    a new file.
-
-    A signal handler may raise out of `append` at any point: what became of that frame is found out
-    at the next call, and a frame that is on disk is not written twice.
-    """
-
-    def __init__(self, path: Path, *, run: str, attempt: int, rank: int) -> None:
-        self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o666)
-        self.broken = False
-        """Whether the tail could not be cut back: this file takes no more frames."""
-        self._size = 0
-        self._begun = self._last = b""
-        self._is_new = True
-        try:
-            self.append(encode_header(run=run, attempt=attempt, rank=rank))
-        except BaseException:
-            self.remove()
-            raise
-
-    @property
-    def size(self) -> int:
-        """The bytes of the whole frames in the file, and of its header."""
-        if self._begun:
-            self._look_back()
-        return self._size
-
-    def append(self, frame: bytes) -> None:
-        """Write one whole frame (see `encode_frame`); the same one again is not written again.
-
-        Raises:
-            OSError: the frame is not on disk.
-        """
-        if self._begun:
-            self._look_back()
-        if frame is self._last:
-            return
-        if self.broken:
-            raise OSError(errno.EIO, "a half record could not be cut off", str(self.path))
-        self._begun = frame
-        # A full disk writes half of it and returns the count without an error.
-        try:
-            written = os.write(self._fd, frame)
-        except OSError:
-            self._look_back()
-            raise
-        if written != len(frame):
-            self._look_back()
-            raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes fit", str(self.path))
-        self._size += written
-        self._last, self._begun = frame, b""
-
-    def _look_back(self) -> None:
-        """Find out what became of a frame whose writing was cut off."""
-        frame = self._begun
-        try:
-            size = os.fstat(self._fd).st_size
-            if size == self._size + len(frame):
-                self._size, self._last = size, frame
-            elif size != self._size:
-                os.ftruncate(self._fd, self._size)
-        except OSError:
-            self.broken = True
-        self._begun = b""
-
-    def syncer(self) -> Callable[[], None]:
-        """Return what makes all written so far survive a power loss; any thread may call it, once.
-
-        Raises:
-            OSError: the journal is closed, or this process has too many open files.
-        """
-        fd = os.dup(self._fd)
-
-        def sync() -> None:
-            try:
-                os.fdatasync(fd)
-                if self._is_new:
-                    fsync_dir(self.path.parent)
-                    self._is_new = False
-            finally:
-                os.close(fd)
-
-        return sync
-
-    def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    def remove(self) -> None:
-        """Close the file and take it away again: nothing of worth was written to it."""
-        self.close()
-        self.path.unlink(missing_ok=True)

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from expdb.errors import BadInput, ExpdbError
+from expdb.store.appending import JournalWriter
 from expdb.store.files import reason
-from expdb.store.journal import CRC, FRAME, MAGIC, MAX_KEYS, JournalWriter, encode_frame
+from expdb.store.journal import CRC, FRAME, MAGIC, MAX_KEYS, encode_frame
 from expdb.store.layout import RunLayout
 from expdb.store.packed import Packed
 from expdb.store.seal import seal

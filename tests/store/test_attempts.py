@@ -148,3 +148,33 @@ def test_a_damaged_owner_is_not_dead_while_the_heart_beats(
     assert attempts.life(layout, 1, store_meta=meta) == "alive"
     age(layout.attempt(1) / "live.json", 700)
     assert attempts.life(layout, 1, store_meta=meta) == "lost"
+
+
+def test_the_folder_of_an_attempt_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    layout = RunLayout(tmp_path)
+    attempts.claim(layout)
+    assert {tmp_path.stat().st_ino, layout.attempts.stat().st_ino} <= set(synced)
+    synced.clear()
+    attempts.claim(layout)
+    assert layout.attempts.stat().st_ino in synced
+
+
+def test_now_is_told_by_the_files_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = attempts.store_now(tmp_path)
+    assert now == (tmp_path / "clock").stat().st_mtime
+    assert attempts.store_now(tmp_path) >= now
+    monkeypatch.setattr(attempts.time, "time", lambda: 17.0)
+    assert attempts.store_now(tmp_path) != 17.0
+    assert attempts.store_now(tmp_path / "none") == 17.0  # as in a store that is read-only

@@ -67,6 +67,19 @@ def test_a_run_without_checkpoints_has_none(layout):
         checkpoints.verify(layout, 3)
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(layout):
+    layout.root.mkdir(parents=True)
+    layout.checkpoints.write_text("")
+    problems = []
+    assert checkpoints.steps(layout, problems=problems) == ()
+    assert checkpoints.read_manifests(layout, problems=problems) == ()
+    assert problems == ["checkpoints cannot be read: a part of the path is a file"] * 2
+    assert checkpoints.cut_off(layout) == ()
+    checkpoints.recover(layout)
+    with pytest.raises(NotFound, match="it has none"):
+        checkpoints.verify(layout, 3)
+
+
 def test_names_that_are_no_steps_are_passed_over(layout):
     write(layout, 1)
     for name in ("step=x", "step=-1", "step=", "step=²", ".tmp-step=4", "other"):
@@ -154,6 +167,10 @@ def test_recover_brings_back_what_was_moved_aside_and_clears_the_rest(layout):
     (layout.checkpoints / ".tmp-gone-step=0").mkdir()
     (checkpoints.temp_dir(layout, 3) / "x").mkdir(parents=True)
     (layout.checkpoints / "notes").mkdir()
+    assert checkpoints.cut_off(layout) == (1,)
+    checkpoints.bring_back(layout)
+    assert checkpoints.steps(layout) == (1, 2)
+    assert len(list(layout.checkpoints.iterdir())) == 6  # it takes nothing away
     checkpoints.recover(layout)
     assert sorted(path.name for path in layout.checkpoints.iterdir()) == [
         "notes",

@@ -222,3 +222,27 @@ def test_words_for_errors() -> None:
     assert files.reason(OSError(28, "No space left on device")) == "no space left"
     assert files.reason(OSError(5, "Input/output error")) == "Input/output error"
     assert files.reason(OSError("odd")) == "odd"
+
+
+def test_a_lock_that_is_another_ones_by_now_stays(tmp_path: Path) -> None:
+    """Someone followed the hint `rm LOCK`, and a third took it."""
+    path = tmp_path / "locks" / "run.lock"
+    with files.exclusive(path, what="it"):
+        path.unlink()
+        held = files.exclusive(path, what="it")
+        held.__enter__()
+        other = path.read_bytes()
+    assert path.read_bytes() == other
+    held.__exit__(None, None, None)
+    assert not path.exists()
+    with files.exclusive(path, what="it"):
+        path.unlink()
+    assert not path.exists()
+
+
+def test_a_folder_is_made_once_and_a_file_in_its_place_is_no_folder(tmp_path: Path) -> None:
+    for _ in range(2):
+        files.make_dir(tmp_path / "x")
+    (tmp_path / "y").write_text("")
+    with pytest.raises(FileExistsError):
+        files.make_dir(tmp_path / "y")

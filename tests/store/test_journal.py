@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from expdb.errors import Corrupt, Unsupported
 from expdb.store import journal
+from expdb.store.appending import JournalWriter
 from expdb.store.journal import (
     JournalReader,
-    JournalWriter,
     encode_frame,
     encode_header,
     encode_key,
@@ -115,15 +115,16 @@ def test_a_flipped_bit_is_never_read_as_data(path: Path, steps: list, data: st.D
     end, num = len(HEADER), 0
     while bit // 8 >= len(HEADER) and bit // 8 >= end + len(frames[num]):
         end, num = end + len(frames[num]), num + 1
-    before, behind = rows_in(frames[:num], rows), rows_in(frames[num + 1 :], rows)
+    bad = int(bit // 8 >= len(HEADER))  # frames behind a header that seems cut short are read too
+    before, behind = rows_in(frames[:num], rows), rows_in(frames[num + bad :], rows)
     assert found[: len(before)] == before
     assert [row for row in behind if row in found] == found[len(before) :]
-    assert reader.is_damaged is (num + 1 < len(frames))
+    assert reader.is_damaged is (num + bad < len(frames))
     if reader.is_damaged:
         assert reader.num_before_damage == num
-        assert reader.num_frames + reader.num_unread == len(frames) - 1
+        assert reader.num_frames + reader.num_unread == len(frames) - bad
         assert f"damaged after {num} whole frames" in reader.problem()
-        if frames[num][journal.FRAME.size :].startswith(b"V"):
+        if not bad or frames[num][journal.FRAME.size :].startswith(b"V"):
             assert found == before + behind
     else:
         assert reader.torn_bytes > 0
@@ -208,9 +209,7 @@ def test_frames_that_are_sealed_or_counted_are_passed_by_and_definitions_are_not
     data = HEADER + b"".join(frames)
     made: list[int] = []
     real = journal.Values
-    monkeypatch.setattr(
-        journal, "Values", lambda seq, *rest: made.append(seq) or real(seq, *rest)
-    )
+    monkeypatch.setattr(journal, "Values", lambda seq, *rest: made.append(seq) or real(seq, *rest))
     for after in (0, 1, 300, 501, 503, 998, 1001, 1002, 5000):
         made.clear()
         reader, found = read(path, data, after)
@@ -223,13 +222,13 @@ def test_frames_that_are_sealed_or_counted_are_passed_by_and_definitions_are_not
 def test_damage_among_the_frames_that_are_passed_by_hides_none_after_them(
     path: Path, data: st.DataObject
 ) -> None:
-    frames, rows = frames_of([(("loss",), step, 5, 1) for step in range(12)])
+    frames, rows = frames_of([(("loss",), step, 5, 1) for step in range(700)])
     whole = bytearray(HEADER + b"".join(frames))
-    first = len(HEADER) + len(frames[0])
-    bit = data.draw(st.integers(first * 8, (first + 8 * len(frames[1])) * 8 - 1))
+    first, after = len(HEADER) + len(frames[0]), data.draw(st.integers(10, 690))
+    bit = data.draw(st.integers(first * 8, (first + (after - 2) * len(frames[1])) * 8 - 1))
     whole[bit // 8] ^= 1 << bit % 8
-    _, found = read(path, bytes(whole), after_seq=9)
-    assert found == [row for row in rows if row[0] > 9]
+    _, found = read(path, bytes(whole), after)
+    assert found == [row for row in rows if row[0] > after]
 
 
 @pytest.mark.parametrize(
@@ -307,9 +306,10 @@ def test_a_frame_whose_write_was_cut_off_by_a_handler_is_found_whole_or_cut_back
                 real(fd, data[:num_bytes])
                 raise Interrupted
 
-            with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            with monkeypatch.context() as patch:
                 patch.setattr(os, "write", cut_off)
-                writer.append(frame)
+                with pytest.raises(Interrupted):
+                    writer.append(frame)
             if number % 2:
                 assert writer.size == size + (len(frame) if part == len(frame) else 0)
         writer.append(frame)  # it is there: not twice

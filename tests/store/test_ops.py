@@ -16,6 +16,7 @@ from expdb.store.ids import new_id
 from expdb.store.layout import StoreLayout
 from expdb.store.ops import (
     Marker,
+    StoreGone,
     clear_unfinished,
     find_unfinished,
     is_held,
@@ -185,9 +186,11 @@ def test_a_mark_of_a_store_that_is_elsewhere_now(
     write_op(layout, begin)
     layout.root.rename(tmp_path / "moved")
     assert find_unfinished(git_dir, StoreLayout(tmp_path / "moved")) == begin
-    unknown = find_unfinished(git_dir, StoreLayout(tmp_path / "other"))
-    assert unknown is not None
-    assert unknown.id == begin.id
+    with pytest.raises(
+        StoreGone, match="the store that knows how far it came is not there"
+    ) as gone:
+        find_unfinished(git_dir, StoreLayout(tmp_path / "other"))
+    assert str(layout.root) in gone.value.message
     assert marker_path(git_dir).exists()
 
 

@@ -4,6 +4,7 @@ import linecache
 import math
 import os
 import pickle
+import random
 import resource
 import subprocess
 import sys
@@ -366,7 +367,7 @@ class Interrupted(Exception):
 
 OURS = tuple(
     str(Path(recorder.__file__).with_name(f"{name}.py"))
-    for name in ("journal", "packed", "recorder", "templates")
+    for name in ("appending", "packed", "recorder", "templates")
 )
 
 
@@ -380,8 +381,9 @@ class Interrupt:
         if frame.f_code.co_filename not in OURS or frame.f_code.co_name == "_tell":
             return None
         if event == "line" and self.left > 0:
-            if linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()[:5] == "with ":
-                return self  # also traced on the way out, where no handler can run
+            line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+            if line.startswith(("with ", "try:")):
+                return self  # traced where no handler can run: on the way out, and as a no-op
             self.left -= 1
             if self.left == 0:
                 raise Interrupted
@@ -424,16 +426,19 @@ def check_live(layout: RunLayout, item: Recorder, told: set[int]) -> None:
     assert told <= set(found)
 
 
+@pytest.mark.parametrize(
+    "stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("full", [False, True])
 def test_a_handler_that_raises_at_any_line_loses_and_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool, stride: int
 ) -> None:
     """KeyboardInterrupt may come anywhere; who catches it and goes on has all that was told."""
     monkeypatch.setattr(recorder, "SEAL_POINTS", 8)
     monkeypatch.setattr(recorder, "RETRY_S", 0.0)
-    number, came = 0, True
+    number, came = random.randrange(stride) + 1 - stride, True
     while came:
-        number += 1
+        number += stride
         layout = make(tmp_path, new_id())
         told, came = interrupted_writes(layout, number, full=full)
         rows = read_series(layout.root, attempts=True).to_pylist()

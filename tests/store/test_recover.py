@@ -426,9 +426,7 @@ def test_points_that_cannot_be_read_take_nothing_from_a_summary(
     assert dict(book.series) == dict(series.load(layout.series_json).series) == dict(whole.series)
     run = read_run(layout.root, store_root=store_root)
     num = 2 if keys is None else 1
-    assert run.problems == (
-        f"series.json: {num} series were not counted from all their points",
-    )
+    assert run.problems == (f"series.json: {num} series were not counted from all their points",)
     layout.series_json.unlink()  # what can be counted is better than nothing, and is marked
     assert recount(layout)["a"].count == 10
     assert series.load(layout.series_json).unordered == {"a", "b"}

@@ -186,9 +186,7 @@ def test_a_mark_of_a_store_that_is_elsewhere_now(
     write_op(layout, begin)
     layout.root.rename(tmp_path / "moved")
     assert find_unfinished(git_dir, StoreLayout(tmp_path / "moved")) == begin
-    with pytest.raises(
-        StoreGone, match="the store that knows how far it came"
-    ) as gone:
+    with pytest.raises(StoreGone, match="the store that knows how far it came") as gone:
         find_unfinished(git_dir, StoreLayout(tmp_path / "other"))
     assert str(layout.root) in gone.value.message
     assert marker_path(git_dir).exists()

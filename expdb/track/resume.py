@@ -155,7 +155,9 @@ def join_run(
         )
         attempt_files.write_pin(layout, attempt)
         # From here on points after `step` of earlier attempts are superseded: counted again.
-        book = recount(layout)
+        unread: list[str] = []
+        book = recount(layout, problems=unread)
+        warnings = (*warnings, *unread)
         status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
         write_status(layout, status)
     before = run.pin.tree

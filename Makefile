@@ -28,7 +28,7 @@ train: $(STAMP) ## train baseline and exp01, then compare them (about two minute
 	$(BIN)/expdb compare baseline exp01
 
 test: $(STAMP) ## run the test suite (under 4 minutes on 2 cores)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not gpu"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak and not gpu"
 
 lint: $(STAMP) ## formatting, style, types, layers
 	$(BIN)/ruff format --check .

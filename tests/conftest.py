@@ -30,6 +30,12 @@ settings.load_profile("expdb")
 MakeRun = Callable[..., RunLayout]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with slow tests first, so that no worker is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the developer's store, launcher or git reaches a test."""

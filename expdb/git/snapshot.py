@@ -55,7 +55,7 @@ def take_pin(
     store_root: Path,
     exclude: Sequence[str] = DEFAULT_EXCLUDE,
     secret_files: Sequence[str] = DEFAULT_SECRET_FILES,
-    used: Iterable[Path] = (),
+    used: Iterable[str | Path] = (),
 ) -> Pin:
     """Return the pin of the code as it stands, with a snapshot commit where it differs from HEAD.
 
@@ -83,7 +83,7 @@ def _pin(
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
-    used: Iterable[Path],
+    used: Iterable[str | Path],
 ) -> Pin:
     with temp_index(worktree, worktree.index_path) as index:
         captured = capture(
@@ -174,7 +174,7 @@ def _gone(change: Change) -> bool:
 
 
 def _used(
-    worktree: WorkTree, modules: Iterable[Path], found: Sequence[Entry], words: _Words
+    worktree: WorkTree, modules: Iterable[str | Path], found: Sequence[Entry], words: _Words
 ) -> dict[str, str]:
     plainly = [entry for entry in found if not (entry.skipped or entry.assumed)]
     known = {e.path: e.blob for e in plainly if e.mode.startswith("100")}

@@ -18,7 +18,7 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages", ".git"})
 
 
 def used_files(
-    worktree: WorkTree, modules: Iterable[Path], *, known: Mapping[str, str] | None = None
+    worktree: WorkTree, modules: Iterable[str | Path], *, known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return repository path -> blob id, sorted by path, for the files that lie in the work tree.
 
@@ -32,19 +32,26 @@ def used_files(
     return {path: blob for path, blob in found.items() if blob is not None}
 
 
-def used_paths(worktree: WorkTree, modules: Iterable[Path]) -> list[str]:
-    """Return the repository paths of `modules`, sorted; installed packages and outside files are
-    left out.
+def used_paths(worktree: WorkTree, modules: Iterable[str | Path]) -> list[str]:
+    """Return the repository paths of `modules`, sorted; installed packages, files outside and what
+    is no file are left out.
     """
-    top = os.path.realpath(worktree.top)
-    roots = [os.path.realpath(prefix) for prefix in {sys.prefix, sys.base_prefix}]
-    installed = [root + os.sep for root in roots if root.startswith(top + os.sep)]
+    top = os.path.realpath(worktree.top) + os.sep
+    roots = [os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix}]
+    installed = tuple(root for root in roots if root.startswith(top))
+    folders: dict[str, str] = {}
     found = set()
     for module in modules:
-        full = os.path.realpath(module)
-        if not full.startswith(top + os.sep) or full.startswith(tuple(installed)):
+        folder, name = os.path.split(module)
+        # Thousands of modules lie in a few hundred folders: each is resolved once.
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder) + os.sep
+        full = folders[folder] + name
+        if os.path.islink(full):
+            full = os.path.realpath(full)
+        if not full.startswith(top) or full.startswith(installed):
             continue
-        path = full[len(top) + 1 :]
-        if _INSTALLED.isdisjoint(Path(path).parts):
+        path = full[len(top) :]
+        if _INSTALLED.isdisjoint(path.split(os.sep)) and os.path.isfile(full):
             found.add(path)
     return sorted(found)

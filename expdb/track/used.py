@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
+from expdb.conf.script import entry_script
 from expdb.git.command import GitError
 from expdb.git.used import used_files
 from expdb.git.worktree import WorkTree, find_worktree
 from expdb.model import Attempt
-from expdb.track.folder import entry_script
 
 
-def imported_files() -> list[Path]:
-    """Return the entry script and the source file of every imported module."""
-    found = {entry_script()}
+def imported_files() -> list[str]:
+    """Return the entry script and the source file of every imported module, in no order."""
+    found = {str(entry_script())}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            found.add(Path(file))
-    return sorted(path for path in found if _is_file(path))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False  # in a folder that this user cannot look into: no part of their repository
+            found.add(file)
+    return list(found)
 
 
 def used_now(attempt: Attempt) -> Attempt:

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from expdb.store import checkpoints as folders
 from expdb.store.layout import RunLayout
 from expdb.track.checkpoint import Checkpointer, load_checkpoint, load_part
 from expdb.track.state import State
+from tests import warm
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parents[2]
@@ -309,6 +308,7 @@ from torch import nn
 from expdb.store.layout import RunLayout
 from expdb.track.checkpoint import Checkpointer
 from expdb.track.state import State
+from tests import warm
 
 def state_of(value):
     model = nn.Linear(2, 2)
@@ -354,14 +354,10 @@ def killed(tmp_path_factory):
     """Step -> the folders of runs whose writer was killed before its nth file operation."""
     base = RunLayout(tmp_path_factory.mktemp("killed") / "exp=e" / "run=k3f9x2m7qd")
     save(base, (100, 1.0), (200, 2.0))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(base.root), "200", "300"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    script = base.root.with_name("killed.py")
+    script.write_text(KILLED)
+    words = [str(script), str(base.root), "200", "300"]
+    done = warm.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
     for statuses in ends.values():

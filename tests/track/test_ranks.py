@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests import warm
 from tests.track import tiny_training as tiny
 from tests.track.tiny_linear import Rows, drive, halves, linear
 
@@ -19,15 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_two_ranks_compute_the_gradient_of_all_tokens_and_stop_together(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.track.tiny_linear", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    words = ["-m", "tests.track.tiny_linear", str(tmp_path)]
+    done = warm.run(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2))
     _, whole = halves(4)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,10 @@ from expdb.store.checkpoints import read_manifests
 from expdb.store.layout import RunLayout
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
+from tests import warm
 from tests.track import tiny_training as tiny
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("tiny_training.py")
 ROOT = Path(__file__).parents[2]
@@ -26,14 +27,8 @@ ITEMS = ("torch", "python", "numpy", "loader", "optim", "adam step", "sched", "e
 
 def work(**job):
     """Run one job in a new process and return its answer."""
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), json.dumps(job)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = warm.run([str(SCRIPT), json.dumps(job)], cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from expdb.store.runs import read_run, run_dirs
+from tests import warm
 
 SECRETS = (
     "FAKE-KEY-0001", "FAKE-PW", "FAKE-ENV-TOKEN", "FAKE-REMOTE", "FAKE-LIST-7", "FAKE-NESTED-1",
@@ -19,6 +20,8 @@ SECRETS = (
 APP = """
 import sys
 import hydra, expdb
+
+pytestmark = pytest.mark.slow
 
 @hydra.main(version_base="1.3", config_path=None, config_name="app")
 def main(cfg):
@@ -75,14 +78,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(top: Path, *words: str, key: str = "FAKE-KEY-0001") -> str:
-    done = subprocess.run(
-        [sys.executable, "app.py", "--config-dir", ".", *words, f"tracker.key={key}"],
-        cwd=top,
-        env={**os.environ, "MY_TOKEN": "FAKE-ENV-TOKEN", "HYDRA_FULL_ERROR": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "MY_TOKEN": "FAKE-ENV-TOKEN", "HYDRA_FULL_ERROR": "0"}
+    words = ["app.py", "--config-dir", ".", *words, f"tracker.key={key}"]
+    done = warm.run(words, cwd=top, env=env, libraries=warm.LIGHT)
     assert done.returncode in (0, 3), done.stderr
     return done.stdout + done.stderr
 

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = (
@@ -31,16 +32,7 @@ class Project:
     def call(
         self, *words: str, cwd: Path | None = None, rc: int | None = 0, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=cwd or self.top,
-            env=self.environment(**env),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            timeout=300,
-        )
+        done = warm.run(list(words), cwd=cwd or self.top, env=self.environment(**env))
         if rc is not None:
             assert done.returncode == rc, f"{words}\n{done.stdout}\n{done.stderr}"
         return done

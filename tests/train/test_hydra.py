@@ -14,17 +14,18 @@ import pytest
 
 from expdb.model import Run, RunState
 from expdb.store.runs import read_run, run_dirs
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 ENV = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-SMALL = ["loop=fast", "model.layers=1", "data.batch_size=2"]
-NAME = "+data.batch_size=2+loop=fast+model.layers=1"
 FILES = ["conf", "runs", "sub", "train.py"]
 
 QUICK = """
 import os, sys, time
 from pathlib import Path
 import hydra, expdb
+
+pytestmark = pytest.mark.slow
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg):
@@ -54,9 +55,9 @@ def git(top: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=top, check=True, capture_output=True)
 
 
-def make_project(top: Path, script: str | None = None) -> Path:
+def make_project(top: Path, script: str) -> Path:
     shutil.copytree(ROOT / "conf", top / "conf")
-    (top / "train.py").write_text(script or (ROOT / "train.py").read_text())
+    (top / "train.py").write_text(script)
     (top / "sub").mkdir()
     (top / "sub" / ".gitkeep").touch()
     (top / "runs").mkdir()
@@ -71,14 +72,7 @@ def make_project(top: Path, script: str | None = None) -> Path:
 def python(
     where: Path, *words: str, code: int = 0, script: str = "train.py"
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, script, *words],
-        cwd=where,
-        env={**os.environ, **ENV},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run([script, *words], cwd=where, env={**os.environ, **ENV}, libraries=warm.LIGHT)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -105,74 +99,6 @@ def runs_of(top: Path, *, files: Sequence[str] = tuple(FILES)) -> list[Run]:
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("quick"), QUICK)
-
-
-# ------------------------------------------------------------------------- the real training
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
-    top = make_project(tmp_path_factory.mktemp("real"))
-    one = python(top, "-m", "+exp=baseline,exp01", *SMALL)
-    return top, one.stderr.splitlines(), one.stdout
-
-
-def test_two_experiments_in_one_sweep(trained: tuple[Path, list[str], str]) -> None:
-    top, err, out = trained
-    baseline, exp01 = runs_of(top)
-    assert [baseline.experiment, exp01.experiment] == ["baseline", "exp01"]
-    for run in (baseline, exp01):
-        assert (run.variant, run.seed, run.state) == (NAME, 0, RunState.FINISHED)
-        assert (run.last_step, run.max_steps) == (20, 20)
-        assert run.command == ("python", "train.py", f"+exp={run.experiment}", *SMALL)
-        assert [item.step for item in run.checkpoints] == [10, 20]
-        assert run.pin.branch == "main"
-        assert not run.pin.dirty
-        assert set(run.pin.used) >= {"train.py"}
-        assert run.settings["noise"] == {"val/loss": 0.008}
-        assert {item.task for item in run.evals} == {"cloze"}
-        assert run.attempts[0].data["train"]["name"] == "pydoc"
-        assert run.value() is not None
-    assert exp01.parent is not None
-    assert exp01.parent.run == baseline.id
-    start = err.index(f"exp01{NAME}  {exp01.id}  seed 0  from scratch")
-    value = baseline.series["val/loss"].last
-    commit = (baseline.pin.commit or "")[:7]
-    assert err[start + 1 : start + 8] == [
-        f"  parent     {baseline.id[:4]} baseline{NAME}, 1 key differs",
-        "               optim.lr  0.003 -> 0.01",
-        f"  code       main {commit}, clean",
-        f"  objective  val/loss, lower is better; to beat {value:.3f} ({baseline.id[:4]}),"
-        " noise +-0.022",
-        f"  path       runs/exp=exp01/run={exp01.id}",
-        err[start + 6],
-        "",
-    ]
-    assert err[start + 6].startswith("  data       pydoc, ")
-    assert err[start + 6].endswith(" val bytes")
-    kinds = [line.split()[2] for line in err[start + 8 :] if line.startswith("  step ")]
-    assert kinds == ["eval", "train", "eval", "saved", "eval", "saved"]
-    log = (top / "runs" / exp01.path / "attempts" / "1" / "log.txt").read_text()
-    assert log.splitlines()[0] == err[start]
-    assert [word for word in ("worse", "better", "no difference") if f"{word}  val/loss" in out]
-
-
-def test_a_fork_named_by_the_run_grammar_goes_on_from_its_weights(
-    trained: tuple[Path, list[str], str],
-) -> None:
-    top, *_ = trained
-    exp01 = runs_of(top)[1]
-    words = ["+exp=exp01", *SMALL, "loop.max_steps=21", "expdb.fork=exp01@best"]
-    done = python(top, *words, "expdb.print=quiet")
-    forked = runs_of(top)[2]
-    assert done.stdout == f"{forked.id}\n"
-    assert done.stderr == ""
-    assert forked.fork is not None
-    assert (forked.fork.run, forked.fork.step, forked.last_step) == (exp01.id, 20, 21)
-    assert min(series.first_step for series in forked.series.values()) == 20
-
-
-# --------------------------------------------------------------------- the same config, quick
 
 
 def test_from_another_folder_with_overrides(quick: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 from expdb.store.points import read_series
+from tests import warm
 from tests.train.project import TINY, Project, copy_project
 
 LONG = ("loop.max_steps=60", "loop.save_every=10", "loop.eval_every=20", "model.dropout=0.1")
@@ -36,13 +35,8 @@ def weights(run: Path, step: int) -> dict[str, torch.Tensor]:
 
 
 def kill_in_the_middle(project: Project, at: int) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "train.py", "+exp=exp01", *TINY, *LONG],
-        cwd=project.top,
-        env=project.environment(),
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+    words = ["train.py", "+exp=exp01", *TINY, *LONG]
+    child = warm.Job(words, cwd=project.top, env=project.environment())
     try:
         until = time.monotonic() + 240
         while time.monotonic() < until and child.poll() is None:
@@ -54,8 +48,8 @@ def kill_in_the_middle(project: Project, at: int) -> None:
             time.sleep(0.02)
         assert child.poll() is None, "the run ended before it could be killed"
     finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        child.kill()
+        assert child.wait().returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow

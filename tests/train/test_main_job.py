@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.project import Project
+from expdb.model import Run, RunState
+from expdb.store.runs import read_run
+from tests.train.conftest import Trained
+from tests.train.project import TINY, Project
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -24,6 +29,62 @@ def contents(top: Path) -> dict[str, bytes]:
         for path in sorted(top.rglob("*"))
         if path.is_file() and not {".git", "runs", "__pycache__"} & set(path.relative_to(top).parts)
     }
+
+
+def run_in(project: Project, experiment: str) -> Run:
+    return read_run(project.run_of(experiment), store_root=project.store)
+
+
+def test_two_experiments_in_one_sweep(sweep: Trained) -> None:
+    project, err, out = sweep.project, sweep.stderr.splitlines(), sweep.stdout
+    baseline, exp01 = run_in(project, "baseline"), run_in(project, "exp01")
+    name = "".join(sorted(f"+{word}" for word in TINY))
+    for run in (baseline, exp01):
+        assert (run.variant, run.seed, run.state) == (name, 0, RunState.FINISHED)
+        assert (run.last_step, run.max_steps) == (20, 20)
+        assert run.command == ("python", "train.py", f"+exp={run.experiment}", *TINY)
+        assert [item.step for item in run.checkpoints] == [10, 20]
+        assert run.pin.branch == "main"
+        assert not run.pin.dirty
+        assert set(run.pin.used) >= {"train.py", "expdb/demo/model.py"}
+        assert run.settings["noise"] == {"val/loss": 0.008}
+        assert {item.task for item in run.evals} == {"cloze"}
+        assert run.attempts[0].data["train"]["name"] == "pydoc"
+        assert run.value() is not None
+    assert exp01.parent is not None
+    assert exp01.parent.run == baseline.id
+    start = err.index(f"exp01{name}  {exp01.id}  seed 0  from scratch")
+    value = baseline.series["val/loss"].last
+    commit = (baseline.pin.commit or "")[:7]
+    assert err[start + 1 : start + 8] == [
+        f"  parent     {baseline.id[:4]} baseline{name}, 1 key differs",
+        "               optim.lr  0.003 -> 0.01",
+        f"  code       main {commit}, clean",
+        f"  objective  val/loss, lower is better; to beat {value:.3f} ({baseline.id[:4]}),"
+        " noise +-0.022",
+        f"  path       runs/exp=exp01/run={exp01.id}",
+        err[start + 6],
+        "",
+    ]
+    assert err[start + 6].startswith("  data       pydoc, ")
+    assert err[start + 6].endswith(" val bytes")
+    kinds = [line.split()[2] for line in err[start + 8 :] if line.startswith("  step ")]
+    assert kinds == ["eval", "train", "eval", "saved", "eval", "saved"]
+    log = (project.store / exp01.path / "attempts" / "1" / "log.txt").read_text()
+    assert log.splitlines()[0] == err[start]
+    assert [word for word in ("worse", "better", "no difference") if f"{word}  val/loss" in out]
+
+
+def test_a_fork_named_by_the_run_grammar_goes_on_from_its_weights(project: Project) -> None:
+    exp01 = run_in(project, "exp01")
+    words = ("+exp=exp01", "loop.max_steps=21", "expdb.fork=exp01@best", "expdb.print=quiet")
+    done = project.train(*words)
+    forked = run_in(project, "exp01")
+    assert done.stdout == f"{forked.id}\n"
+    assert done.stderr == ""
+    assert forked.fork is not None
+    assert (forked.fork.run, forked.fork.step, forked.last_step) == (exp01.id, 20, 21)
+    assert min(series.first_step for series in forked.series.values()) == 20
 
 
 def test_compare_names_the_one_key_and_the_noise(trained: Project) -> None:

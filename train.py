@@ -43,7 +43,7 @@ def train(cfg: DictConfig) -> float:
             "torch is not installed in this environment",
             hint="pip install 'expdb-ml[train]', or: make train",
         ) from None
-    from expdb.demo import build, cloze, evaluate
+    from expdb.demo import build, cloze, evaluate, moe
     from expdb.demo.loss import lm_loss
 
     torch.set_num_threads(cfg.loop.num_threads)
@@ -72,7 +72,8 @@ def train(cfg: DictConfig) -> float:
                 scorer="likelihood of 24 bytes after 64",
                 items=found.items_digest,
             )
-            return evaluate.evaluate(model, data.val, seq_len=seq_len)
+            drawn = {f"train/num_sequences/{name}": n for name, n in loader.counts.items()}
+            return evaluate.evaluate_sources(model, data.held_out, seq_len=seq_len) | drawn
 
         loop = expdb.Loop(
             run,
@@ -91,6 +92,7 @@ def train(cfg: DictConfig) -> float:
                     nll, num_tokens = lm_loss(model, batch)
                 update.backward(nll, num_tokens)
             update.step()
+            run.log(moe.balance(model), step=update.step_number)
     if run.store is not None:
         report(run.store.root, run.id, quiet=cfg.expdb.get("print") == "quiet")
     return run.result()

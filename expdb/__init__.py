@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         Refused,
         Unsupported,
     )
+    from expdb.track.attach import attach
     from expdb.track.loop import Loop
     from expdb.track.start import start
     from expdb.track.state import State
 
 _NAMES = {
     "start": "expdb.track.start:start",
+    "attach": "expdb.track.attach:attach",
     "State": "expdb.track.state:State",
     "Loop": "expdb.track.loop:Loop",
     "open": "expdb.api:open_store",
@@ -47,6 +49,7 @@ __all__ = [
     "Refused",
     "State",
     "Unsupported",
+    "attach",
     "open",
     "start",
 ]

@@ -122,6 +122,19 @@ class OpenStore:
                 tables.append(table.add_column(0, "run", column))
         return pa.concat_tables(tables) if tables else pa.table({})
 
+    def sql(self, statement: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
+        """Return what one SELECT answers: over runs, params, series, points, evals, events, ...
+
+        `points.time` is UTC epoch milliseconds. A statement reaches nothing outside the store.
+
+        Raises:
+            BadInput: it is anything but one SELECT, or it fails.
+        """
+        from expdb.query.sql import answer
+
+        with self._reader() as reader:
+            return answer(reader, statement, params)
+
     def closing_table(
         self, run: str, *, stream: TextIO, env: Mapping[str, str] | None = None
     ) -> list[str]:

@@ -255,6 +255,10 @@ class Run:
     bytes: int = 0
     problems: tuple[str, ...] = ()
     """Damaged files of this run, one line each."""
+    study: str = ""
+    """The search or series of runs that it belongs to; empty where it belongs to none."""
+    host: str = ""
+    """The host of the latest attempt; empty where it is not known."""
     version: tuple[int, int, int] = (0, 0, 0)
     """(mtime_ns, inode, size) of status.json."""
 

@@ -15,7 +15,9 @@ from expdb.store.ops import read_marker, read_ops
 from expdb.store.store import Store
 
 REF_KINDS = frozenset({"baseline", "tag"})
+RUN_KINDS = frozenset({"label", "note", "rm", "restore"})
 TREE_KINDS = frozenset({"rollback"})
+UNDOABLE = TREE_KINDS | REF_KINDS | RUN_KINDS
 """Kinds of which plain `undo` takes the newest; an undo is taken back by its own id only."""
 
 
@@ -44,7 +46,7 @@ class History:
     def newest_to_undo(self, work_tree: str) -> Op | None:
         """Return the op that a plain `undo` in this work tree takes."""
         for op in reversed(self.ops):
-            if op.work_tree == work_tree and op.kind in TREE_KINDS | REF_KINDS and self.stands(op):
+            if op.work_tree == work_tree and op.kind in UNDOABLE and self.stands(op):
                 return op
         return None
 
@@ -56,7 +58,7 @@ def op_rows(
     all_trees: bool = False,
     problems: list[str] | None = None,
 ) -> list[OpRow]:
-    """Return the ops of this work tree and of the refs, newest first; with `all_trees` every op.
+    """Return the ops of this work tree and of the store, newest first; with `all_trees` every op.
 
     Damaged ones are named in `problems` and passed over.
     """
@@ -66,7 +68,7 @@ def op_rows(
     rows = []
     for op in reversed(history.ops):
         other = bool(op.work_tree) and op.work_tree != here
-        if other and not all_trees and not is_of_ref(op):
+        if other and not all_trees and is_of_tree(op):
             continue
         state = history.state[op.id]
         if state == "unfinished" and not other and (mark is None or mark.op != op.id):
@@ -80,10 +82,10 @@ def op_rows(
                 kind=op.kind,
                 created_at_ms=op.created_at_ms,
                 what=op.what,
-                num_paths=None if is_of_ref(op) else len(op.after.get("plan", ())),
+                num_paths=len(op.after.get("plan", ())) if is_of_tree(op) else None,
                 state=state,
                 undone_by=None if undo is None else undo.id,
-                can_undo=state == "done" and undo is None and (not other or is_of_ref(op)),
+                can_undo=state == "done" and undo is None and (not other or not is_of_tree(op)),
                 is_here=False,
                 other_work_tree=other,
                 who=op.who,
@@ -96,6 +98,21 @@ def op_rows(
 def is_of_ref(op: Op) -> bool:
     """Tell whether an op moved a ref, and no file of a work tree."""
     return "ref" in op.before
+
+
+def is_of_marks(op: Op) -> bool:
+    """Tell whether an op changed labels or notes."""
+    return "mark" in op.before
+
+
+def is_of_trash(op: Op) -> bool:
+    """Tell whether an op moved runs into the trash or back."""
+    return "trash" in op.before
+
+
+def is_of_tree(op: Op) -> bool:
+    """Tell whether an op changed files of a work tree, not only refs, marks or the trash."""
+    return not (is_of_ref(op) or is_of_marks(op) or is_of_trash(op))
 
 
 def _state(op: Op, end: Op | None) -> Literal["done", "unfinished", "aborted"]:

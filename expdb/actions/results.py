@@ -5,7 +5,8 @@ Invariant: nothing here reads or writes a file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from expdb.model import Checkpoint, Op, Run, RunAt
@@ -127,6 +128,8 @@ class UndoResult:
     """The ref that moved, for an op on refs."""
     ref_before: RunAt | None = None
     ref_after: RunAt | None = None
+    record: tuple[str, str] | None = None
+    """What it was about and what was done, for an op on marks or the trash."""
     seconds: float = 0.0
 
     @property
@@ -200,3 +203,108 @@ class ResumePlan:
     """One line for people: `resumes at step 200`, `no checkpoint: starts from scratch`."""
     question: str = ""
     """What to ask first; empty when nothing is in doubt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunPlan:
+    """The command that runs again what a run did, as a new run."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    run: Run
+    code: str
+    """How the code of now differs from the run's pin, in one line; empty when it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagResult:
+    """A tag, before and after."""
+
+    name: str
+    before: RunAt | None
+    after: RunAt | None
+    op: str
+    run: Run | None
+    """The run it names, or named; None when that is not in the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRow:
+    """One tag as `expdb tag` lists it."""
+
+    name: str
+    at: RunAt
+    run: Run | None
+    """None when it is not in the store."""
+    created_at_ms: int | None
+    """When the tag was made; None when its op is not here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkResult:
+    """A label or a note that was put on runs, or taken off."""
+
+    kind: Literal["label", "note"]
+    text: str
+    removed: bool
+    runs: tuple[Run, ...]
+    """The runs that changed, as they were before."""
+    same: tuple[Run, ...]
+    """The named runs that were so already."""
+    op: str | None
+    """None when nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovePlan:
+    """Runs that may go to the trash."""
+
+    runs: tuple[Run, ...]
+    bytes: Mapping[str, int]
+    """Run -> bytes of all its files."""
+    children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Run -> other runs that have it as parent, or were forked from it."""
+
+    @property
+    def total(self) -> int:
+        """Bytes of all of them."""
+        return sum(self.bytes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveResult:
+    """Runs that were moved into the trash, or out of it."""
+
+    op: str
+    into: bool
+    runs: tuple[tuple[str, str], ...]
+    """(id, name) of each."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlResult:
+    """A request to a live run, and what the run did about it."""
+
+    run: Run
+    attempt: int
+    verb: str
+    asked_at_ms: int
+    ended: str = ""
+    """How the run ended before it answered; empty while it lives."""
+    done_at_ms: int | None = None
+    """None when it has not answered within the time."""
+    done_step: int | None = None
+    ok: bool = False
+    """Whether it was done as asked."""
+    outcome: str = ""
+    """What the run says it did: `checkpoint saved`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitResult:
+    """A store that was made, or was there."""
+
+    path: str
+    id: str
+    created: bool

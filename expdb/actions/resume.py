@@ -15,7 +15,8 @@ from expdb.redact import MARK
 from expdb.store.resolve import Resolved
 from expdb.text import plain, short_id
 
-OWN = ("expdb.resume=", "expdb.fork=", "expdb.assume_dead=")
+OWN = frozenset({"expdb.resume", "expdb.fork", "expdb.assume_dead"})
+"""Overrides that say where a run starts from; each command has its own."""
 SWEEP = frozenset({"-m", "--multirun"})
 
 
@@ -30,7 +31,7 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     """
     run = reader.run(resolved.run)
     _check(run, reader.id_length)
-    words = [word for word in run.command if not word.lstrip("+~").startswith(OWN)]
+    words = own_words(run.command)
     steps = [item.step for item in run.checkpoints if item.complete]
     step = steps[-1] if steps else None
     broken = [item.step for item in run.checkpoints if not item.complete]
@@ -47,7 +48,7 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
         )
     return ResumePlan(
         argv=(*words, *own),
-        cwd=_cwd(run, reader.store.root),
+        cwd=start_folder(run, reader.store.root, again=f"expdb.resume={run.id}"),
         run=run,
         step=step,
         note=note,
@@ -65,27 +66,46 @@ def _check(run: Run, id_cells: int) -> None:
     if run.state in (RunState.RUNNING, RunState.PENDING):
         raise Refused(
             f"{name} is {run.state}",
-            hint="wait for its end, or stop it: SIGTERM saves a checkpoint first",
+            hint=f"wait for its end, or stop it (it saves first): expdb ctl {who} stop",
         )
+    require_command(run, id_cells, again=f"expdb.resume={who}")
+
+
+def own_words(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a recorded command without what says where the run starts from."""
+    return tuple(word for word in command if word.lstrip("+~").partition("=")[0] not in OWN)
+
+
+def require_command(run: Run, id_cells: int, *, again: str = "") -> None:
+    """Refuse a recorded command that cannot be run again as it stands.
+
+    `again` is the override that a person adds who starts it by hand.
+
+    Raises:
+        Refused: there is none, it was recorded without a secret or as a sweep, or it is no Python
+            script.
+    """
+    who, name = short_id(run.id, id_cells), named(run, id_cells)
+    with_it = f" with {again}" if again else ""
+    look = f"expdb show {who}"
     if not run.command:
-        raise Refused(
-            f"{name} has no recorded command",
-            hint=f"start it yourself with expdb.resume={who}",
-        )
+        raise Refused(f"{name} has no recorded command", hint=f"start it yourself{with_it}: {look}")
     if not _is_script(run.command):
         raise Refused(
             f"the recorded command of {name} is no Python script: {plain(run.command[0])}",
-            hint=f"look at it, then run it yourself with expdb.resume={who}: expdb show {who}",
+            hint=f"look at it, then run it yourself{with_it}: {look}",
         )
     if any(MARK in word for word in run.command):
         raise Refused(
             f"the command of {name} was recorded without its secret",
-            hint=f"give it again yourself, with expdb.resume={who}: expdb show {who}",
+            hint=f"give it again yourself{with_it.replace(' with', ', with')}: {look}",
         )
     if any(word in SWEEP for word in run.command):
         raise Refused(
             f"{name} was one job of a sweep; its command would start the whole sweep",
-            hint=f"start it yourself with its overrides and expdb.resume={who}: expdb show {who}",
+            hint="start it yourself with its overrides"
+            + (f" and {again}" if again else "")
+            + f": {look}",
         )
 
 
@@ -101,8 +121,10 @@ def _is_file_name(word: str) -> bool:
     return word.endswith(".py") and not word.startswith("-")
 
 
-def _cwd(run: Run, root: Path) -> str:
+def start_folder(run: Run, root: Path, *, again: str = "") -> str:
     """Return the folder that the command's script is found from; empty for the current one.
+
+    `again` is the override that a person adds who starts it by hand.
 
     Raises:
         Refused: the script is found from none that is known, or lies in the store itself.
@@ -117,7 +139,7 @@ def _cwd(run: Run, root: Path) -> str:
         if (folder / script).resolve().is_relative_to(root.resolve()):
             raise Refused(
                 f"{plain(script)} lies in the store itself; a script from there is not run",
-                hint="start the run's own script yourself, with expdb.resume=ID",
+                hint="start the run's own script yourself" + (f", with {again}" if again else ""),
             )
         return "" if folder == Path() else str(folder)
     raise Refused(

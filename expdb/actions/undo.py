@@ -7,12 +7,15 @@ tree at a rollback or an undo is lost.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from expdb.actions.baseline import undo_ref
 from expdb.actions.change import Goal, carry_out
 from expdb.actions.live import require_idle
-from expdb.actions.ops import History, is_of_ref
+from expdb.actions.marks import undo_mark
+from expdb.actions.ops import History, is_of_marks, is_of_ref, is_of_trash, is_of_tree
 from expdb.actions.record import decode
+from expdb.actions.restore import undo_removal
 from expdb.actions.results import UndoResult
 from expdb.actions.unfinished import require_finished
 from expdb.errors import Ambiguous, BadInput, NotFound, Refused
@@ -44,6 +47,7 @@ def undo(
         Ambiguous: several op ids begin so.
         Refused: it cannot be undone here and now; nothing was written.
         Conflict: the ref that it moved has been moved since.
+        Corrupt: the store cannot be written.
     """
     started = time.monotonic()
     store = reader.store
@@ -55,19 +59,26 @@ def undo(
     if op is None:
         raise NotFound("nothing to undo in this work tree", hint="expdb ops --all")
     _require_standing(history, op)
-    if is_of_ref(op):
-        done, before, after = undo_ref(store, op, worktree)
-        return UndoResult(
-            op=done.id,
-            undone=op,
-            ref=str(op.before["ref"]),
-            ref_before=before,
-            ref_after=after,
-            seconds=time.monotonic() - started,
-        )
+    if not is_of_tree(op):
+        return replace(_undo_record(reader, worktree, op), seconds=time.monotonic() - started)
     if worktree is None or op.work_tree != here:
         raise Refused(f"op {op.id} was made in another work tree", hint="undo it there")
     return _undo_tree(reader, worktree, op, started=started, force=force)
+
+
+def _undo_record(reader: Reader, worktree: WorkTree | None, op: Op) -> UndoResult:
+    """Undo an op on a ref, on marks or on the trash."""
+    if is_of_ref(op):
+        ref = str(op.before["ref"])
+        done, before, after = undo_ref(reader.store, op, worktree)
+        return UndoResult(op=done.id, undone=op, ref=ref, ref_before=before, ref_after=after)
+    if is_of_marks(op):
+        done, what = undo_mark(reader.store, op, worktree)
+        kind = str(op.before["mark"])
+        return UndoResult(op=done.id, undone=op, record=(kind, what))
+    assert is_of_trash(op)
+    done, what = undo_removal(reader, op, worktree)
+    return UndoResult(op=done.id, undone=op, record=("runs", what))
 
 
 def _undo_tree(
@@ -131,7 +142,7 @@ def _named(history: History, word: str) -> Op:
 
 
 def _require_standing(history: History, op: Op) -> None:
-    if not is_of_ref(op) and op.kind not in WORK_TREE_KINDS:
+    if is_of_tree(op) and op.kind not in WORK_TREE_KINDS:
         raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint="expdb ops")
     undone = history.undone_by(op)
     if undone is not None:

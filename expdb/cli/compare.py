@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from expdb.cli import options
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 
+if TYPE_CHECKING:
+    from expdb.index.reader import Reader
+    from expdb.store.resolve import Resolved
+
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1)
 @click.option("--metric", metavar="METRIC", help="Judge by this metric, not by the objective.")
+@options.where
+@options.over
 @click.option("--config", "config_only", is_flag=True, help="Only the config.")
 @click.option(
     "--fail-if",
@@ -23,42 +31,109 @@ from expdb.cli.exit import ExitCode
 @options.all_rows
 @options.quiet
 @options.as_json
+@options.as_csv
+@options.as_md
 @click.pass_obj
 def compare(
     context: Context,
     runs: tuple[str, ...],
     metric: str | None,
+    where: tuple[str, ...],
+    over: str | None,
     config_only: bool,
     fail_if: tuple[str, ...],
     all_rows: bool,
     quiet: bool,
     as_json: bool,
+    as_csv: bool,
+    as_md: bool,
 ) -> int:
     """Compare RUNS with the first of them: config, code, environment, data, metrics.
 
-    `better` and `worse` are beyond the noise between seeds, in the declared direction.
+    `better` and `worse` are beyond the noise between seeds, in the declared direction. With -w the
+    runs that the filter selects come behind RUNS, the oldest first. Over seeds, each run stands for
+    all runs of its experiment, variant and config.
     """
+    options.at_most_one(json=as_json, csv=as_csv, md=as_md)
+    if (as_csv or as_md) and not over:
+        raise click.UsageError("--csv and --md are about --over seed; else there is --json")
+    kinds = {"json": as_json, "csv": as_csv, "md": as_md, "quiet": quiet}
+    kind = next((name for name, is_asked in kinds.items() if is_asked), "text")
+    with context.reader() as reader:
+        targets = _targets(context, reader, runs, where)
+        if over:
+            outcomes = _over_seeds(context, reader, targets, metric, kind)
+        else:
+            outcomes = _runs(
+                context, reader, targets, metric, kind, all_rows=all_rows, config_only=config_only
+            )
+    return ExitCode.CONDITION_FALSE if _holds(set(fail_if), outcomes) else ExitCode.OK
+
+
+def _targets(
+    context: Context, reader: Reader, runs: tuple[str, ...], where: tuple[str, ...]
+) -> list[Resolved]:
+    from expdb.query.compare import with_selected
+
+    if len(runs) < 2 and not where:
+        raise click.UsageError("compare needs two runs or more")
+    targets = context.resolve_many(reader, runs) if runs else []
+    if where:
+        chosen = context.where(reader, where)
+        targets = with_selected(reader, targets, chosen.sql, chosen.params)
+    return targets
+
+
+def _runs(
+    context: Context,
+    reader: Reader,
+    targets: list[Resolved],
+    metric: str | None,
+    kind: str,
+    *,
+    all_rows: bool,
+    config_only: bool,
+) -> set[str]:
     from expdb.query.compare import comparison
     from expdb.report import comparison as report
     from expdb.report import json, verdict
 
-    if len(runs) < 2:
-        raise click.UsageError("compare needs two runs or more")
     out = context.out
-    with context.reader() as reader:
-        found = comparison(reader, context.resolve_many(reader, runs), metric=metric)
-        for warning in found.warnings:
-            out.warning(warning)
-        if as_json:
-            out.json(json.comparison(found, all=all_rows))
-        elif quiet:
-            out.lines([item.outcome.value for item in found.verdicts])
-        else:
-            out.lines(report.render(found, out.style, all=all_rows, config_only=config_only))
-            if not config_only:
-                out.next(verdict.settle(found))
-    outcomes = {item.outcome.value for item in found.verdicts}
-    return ExitCode.CONDITION_FALSE if _holds(set(fail_if), outcomes) else ExitCode.OK
+    found = comparison(reader, targets, metric=metric)
+    for warning in found.warnings:
+        out.warning(warning)
+    if kind == "json":
+        out.json(json.comparison(found, all=all_rows))
+    elif kind == "quiet":
+        out.lines([item.outcome.value for item in found.verdicts])
+    else:
+        out.lines(report.render(found, out.style, all=all_rows, config_only=config_only))
+        if not config_only:
+            out.next(verdict.settle(found))
+    return {item.outcome.value for item in found.verdicts}
+
+
+def _over_seeds(
+    context: Context, reader: Reader, targets: list[Resolved], metric: str | None, kind: str
+) -> set[str]:
+    from expdb.query.seed_compare import compare_seeds
+    from expdb.report import rows_out, seeds_json
+    from expdb.report import seed_comparison as report
+
+    out = context.out
+    found = compare_seeds(reader, [target.run for target in targets], metric=metric)
+    outcomes = [report.outcome_of(group).value for group in found.groups[1:]]
+    if kind == "json":
+        out.json(seeds_json.comparison(found))
+    elif kind == "csv":
+        out.text(rows_out.write_csv(*report.comparison_table(found)))
+    elif kind == "md":
+        out.lines(report.to_markdown(found, out.style))
+    elif kind == "quiet":
+        out.lines(outcomes)
+    else:
+        out.lines(report.render_comparison(found, out.style))
+    return set(outcomes)
 
 
 def _holds(wanted: set[str], outcomes: set[str]) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from expdb.git.worktree import Unavailable, WorkTree
     from expdb.index.reader import Reader
     from expdb.model import RunAt
+    from expdb.query.select import Where
     from expdb.store.resolve import Resolved
     from expdb.store.store import Store
 
@@ -118,6 +119,27 @@ class Context:
         found = lookup_many(reader, list(words), head=self.head())
         for resolved in found:
             self._say(resolved)
+        return found
+
+    def where(
+        self,
+        reader: Reader,
+        filters: Sequence[str] = (),
+        *,
+        since: str | None = None,
+        study: str | None = None,
+    ) -> Where:
+        """Return the condition of `-w`, `--since` and `--study`, and say what it passes over.
+
+        Raises:
+            BadInput, NotFound: a filter that makes no sense, a name that the store does not have.
+        """
+        from expdb.query.select import Selection, where_of
+
+        selection = Selection(where=tuple(filters), since=since, study=study)
+        found = where_of(reader, selection, now_ms=self.out.style.now_ms)
+        for warning in found.warnings:
+            self.out.warning(warning)
         return found
 
     def _say(self, resolved: Resolved) -> None:

@@ -2,43 +2,154 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from expdb.cli import options
 from expdb.cli.context import Context
 
+if TYPE_CHECKING:
+    from expdb.index.reader import Reader
+    from expdb.query.results import Listing
+    from expdb.query.select import Where
+
 
 @click.command()
+@options.where
+@options.since
+@options.study
+@click.option(
+    "--sort", metavar="NAME", help="Order by a field, config key or metric; -NAME: greatest first."
+)
+@click.option(
+    "--cols",
+    metavar="NAMES",
+    multiple=True,
+    help="Columns: +optim.lr,-code adds and removes; run,val/loss is a list of its own.",
+)
+@options.over
 @click.option(
     "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
 )
 @options.quiet
 @options.as_json
+@options.as_csv
+@options.as_md
+@options.as_jsonl
 @click.pass_obj
-def ls(context: Context, limit: int, quiet: bool, as_json: bool) -> None:
+def ls(
+    context: Context,
+    where: tuple[str, ...],
+    since: str | None,
+    study: str | None,
+    sort: str | None,
+    cols: tuple[str, ...],
+    over: str | None,
+    limit: int,
+    quiet: bool,
+    as_json: bool,
+    as_csv: bool,
+    as_md: bool,
+    as_jsonl: bool,
+) -> None:
     """List runs, newest first.
 
-    `*` is HEAD, `[name]` refs and tags; `7c1e88a+` means edits on top, kept as a snapshot.
+    `*` is HEAD, `[name]` refs and tags; `7c1e88a+` means edits on top, kept as a snapshot. A filter
+    compares fields (state seed label study age commit host experiment variant name run), config
+    keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in (running,
+    failed)'. A name or value with spaces stands in quotes.
     """
     from expdb.query.runs import listing
-    from expdb.report import json
+
+    options.at_most_one(json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
+    if over and (sort or cols):
+        raise click.UsageError("--sort and --cols are about runs, not about groups over seeds")
+    kind = _kind(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
+    with context.reader() as reader:
+        chosen = context.where(reader, where, since=since, study=study)
+        if over:
+            _over_seeds(context, reader, chosen, limit, kind)
+            return
+        found = listing(
+            reader,
+            head=context.head(),
+            limit=limit,
+            where=chosen.sql,
+            params=chosen.params,
+            sort=sort,
+            columns=cols,
+        )
+        for warning in found.warnings:
+            context.out.warning(warning)
+        _print(context, found, kind)
+        if kind in ("text", "md"):
+            _say_rest(context, reader, found, limit, is_filtered=chosen.sql != "true")
+
+
+def _kind(**asked: bool) -> str:
+    order = ("json", "csv", "md", "jsonl", "quiet")
+    return next((name for name in order if asked[name]), "text")
+
+
+def _print(context: Context, found: Listing, kind: str) -> None:
+    from expdb.report import json, rows_out
     from expdb.report import listing as report
 
     out = context.out
-    with context.reader() as reader:
-        found = listing(reader, head=context.head(), limit=limit)
-        for warning in found.warnings:
-            out.warning(warning)
-        if as_json:
-            out.json(json.listing(found))
-        elif quiet:
-            out.lines(report.only_ids(found.rows))
-        elif found.rows:
-            out.lines(report.render(found, out.style), page=True)
-        else:
-            out.talk(f"no runs yet in the store {out.talk_style.say(reader.store.name)}")
-            out.hint("python train.py +exp=baseline")
-        hidden = found.num_all - len(found.rows)
-        if hidden > 0 and not (quiet or as_json):
-            more = min(found.num_all, limit * 4)
-            out.hint(f"{len(found.rows):,} of {found.num_all:,} runs; more: -n {more}")
+    if kind == "json":
+        out.json(json.listing(found))
+    elif kind == "csv":
+        out.text(rows_out.write_csv(*report.table(found)))
+    elif kind == "md":
+        out.lines(report.to_markdown(found, out.style))
+    elif kind == "jsonl":
+        out.text(rows_out.jsonl(json.run_row(row) for row in found.rows))
+    elif kind == "quiet":
+        out.lines(report.only_ids(found.rows))
+    else:
+        out.lines(report.render(found, out.style), page=True)
+
+
+def _say_rest(
+    context: Context, reader: Reader, found: Listing, limit: int, *, is_filtered: bool
+) -> None:
+    out = context.out
+    if not found.rows:
+        is_empty = not reader.rows("SELECT 1 FROM runs LIMIT 1")
+        store = out.talk_style.say(reader.store.name)
+        out.talk(f"no runs yet in the store {store}" if is_empty else "no run is selected")
+        out.hint("python train.py +exp=baseline" if is_empty else "all runs: expdb ls")
+    elif found.num_all > len(found.rows):
+        more = min(found.num_all, limit * 4)
+        fewer = "" if is_filtered else ", or filter: -w 'state = failed'"
+        out.hint(f"{len(found.rows):,} of {found.num_all:,} runs; more: -n {more}{fewer}")
+
+
+def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, kind: str) -> None:
+    from expdb.query.seeds import over_seeds
+    from expdb.report import listing, rows_out, seeds, seeds_json
+
+    out = context.out
+    found = over_seeds(
+        reader,
+        limit=limit,
+        head=context.head(),
+        where=chosen.sql,
+        params=chosen.params,
+        newest_first=True,
+    )
+    if kind == "json":
+        out.json(seeds_json.groups(found))
+    elif kind == "csv":
+        out.text(rows_out.write_csv(*seeds.table(found)))
+    elif kind == "md":
+        out.lines(listing.grid_markdown(seeds.list_grid(found, listing.piped(out.style))))
+    elif kind == "jsonl":
+        out.text(rows_out.jsonl(seeds_json.group(one) for one in found.groups))
+    elif kind == "quiet":
+        out.lines([run for group in found.groups for run in group.runs])
+    else:
+        out.lines(seeds.render_list(found, out.style), page=True)
+    if kind in ("text", "md") and found.num_all > len(found.groups):
+        out.hint(f"{len(found.groups):,} of {found.num_all:,} groups; more: -n {limit * 4}")

@@ -135,6 +135,11 @@ def _open(stream: TextIO | None) -> TextIO:
 
 
 def _run(args: list[str], context: Context) -> int:
+    if asked := context.env.get("_EXPDB_COMPLETE"):
+        from expdb.cli.completion import answer
+
+        context.out.lines(answer(expdb, asked))
+        return ExitCode.OK
     # Not `expdb.main`: it ends the process by itself on a broken pipe and on Ctrl-C.
     try:
         with expdb.make_context("expdb", args, obj=context) as ctx:

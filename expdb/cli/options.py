@@ -7,3 +7,32 @@ import click
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only ids, one a line.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 all_rows = click.option("--all", "all_rows", is_flag=True, help="Everything, also what is equal.")
+where = click.option(
+    "-w",
+    "--where",
+    "where",
+    metavar="EXPR",
+    multiple=True,
+    help="Only runs that the filter selects; again: and.",
+)
+since = click.option("--since", metavar="2d|DATE", help="Only runs begun since then.")
+study = click.option("--study", metavar="S", help="Only runs of the study S.")
+as_csv = click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV.")
+as_md = click.option("--md", "as_md", is_flag=True, help="A Markdown table.")
+as_jsonl = click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON document a line.")
+over = click.option(
+    "--over",
+    type=click.Choice(["seed"]),
+    help="Means over seeds: runs of one experiment, variant and config are one row.",
+)
+
+
+def at_most_one(**asked: bool) -> None:
+    """Refuse two kinds of output at once.
+
+    Raises:
+        click.UsageError: more than one is asked for.
+    """
+    names = [f"--{name}" for name, is_asked in asked.items() if is_asked]
+    if len(names) > 1:
+        raise click.UsageError(f"{' and '.join(names)} are two kinds of output: take one")

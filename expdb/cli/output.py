@@ -51,6 +51,10 @@ class Output:
             return
         self._stdout.write(text)
 
+    def text(self, text: str) -> None:
+        """Write data that is text already: CSV, JSON lines."""
+        self._stdout.write(text)
+
     def json(self, data: Mapping[str, Any]) -> None:
         """Write one JSON document."""
         from expdb.report.json import dumps
@@ -62,6 +66,12 @@ class Output:
         self._stdout.flush()
         self._stderr.write(line + "\n")
         self._stderr.flush()
+
+    def passing(self, line: str) -> None:
+        """Write a line that the next one replaces, on a terminal only; an empty one takes it away."""
+        if self.talk_style.terminal and self._env.get("TERM", "") != "dumb":
+            self._stderr.write(f"\r\x1b[K{self.talk_style.say(line)}")
+            self._stderr.flush()
 
     def error(self, message: str, *, details: Sequence[str] = ()) -> None:
         """Write an error; its message may wrap, indented under its text."""

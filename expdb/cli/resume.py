@@ -42,10 +42,10 @@ def resume(context: Context, run: str, dry_run: bool, yes: bool) -> None:
     out.talk(f"resume     {out.talk_style.run(plan.run.id)} {name}: {plain(plan.note)}")
     out.talk(f"runs       {plain(command)}")
     out.flush()
-    _become(plan.argv, plan.cwd)
+    become(plan.argv, plan.cwd)
 
 
-def _become(argv: tuple[str, ...], cwd: str) -> None:
+def become(argv: tuple[str, ...], cwd: str) -> None:
     """Replace this process by the command, in the folder that it was started in.
 
     A recorded `python` is the one that runs expdb: the environment that has what the run needs.

@@ -27,6 +27,7 @@ def show(
 ) -> None:
     """Show everything about RUN that decides something."""
     from expdb.cli.shown import lines_of_run
+    from expdb.query.media import RunMedia, media_of
     from expdb.report import json
 
     out = context.out
@@ -34,15 +35,20 @@ def show(
         found = reader.run(context.resolve(reader, run).run)
         for problem in found.problems:
             out.warning(f"{problem} ({out.talk_style.run(found.id)})")
+        media = RunMedia() if quiet or digest_only else media_of(reader.run_dir(found.id))
+        for problem in media.problems:
+            if problem not in found.problems:
+                out.warning(f"{problem} ({out.talk_style.run(found.id)})")
         if as_json:
-            out.json(json.shown(found))
+            out.json(json.shown(found, media))
         elif quiet:
             out.lines([found.id])
         elif digest_only:
             out.lines(_digest_lines(reader, found, context))
         else:
             path = context.shown(reader.store.root / found.path)
-            out.lines(lines_of_run(reader, found, out.style, path=path, all=all_rows))
+            style = out.style
+            out.lines(lines_of_run(reader, found, style, path=path, media=media, all=all_rows))
 
 
 def _digest_lines(reader: Reader, run: Run, context: Context) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from expdb import digest
 from expdb.errors import NotFound
 from expdb.query.compare import comparison
+from expdb.query.media import RunMedia, media_of
 from expdb.report import shown
 from expdb.report.digest_shown import DigestParts
 from expdb.report.style import Style
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
 
 
 def lines_of_run(
-    reader: Reader, run: Run, style: Style, *, path: str, all: bool = False
+    reader: Reader,
+    run: Run,
+    style: Style,
+    *,
+    path: str,
+    media: RunMedia | None = None,
+    all: bool = False,
 ) -> list[str]:
-    """Return the lines of `expdb show`."""
+    """Return the lines of `expdb show`; the media are read here unless given."""
     refs = [ref.name for ref in reader.refs.values() if ref.run == run.id]
     return shown.render(
         run,
@@ -30,6 +37,7 @@ def lines_of_run(
         num_keys=len(digest.flatten(run.canonical)),
         refs=refs,
         against=against_parent(reader, run),
+        media=media or media_of(reader.run_dir(run.id)),
         all=all,
     )
 

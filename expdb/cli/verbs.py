@@ -24,10 +24,14 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         ),
         "ls": Verb("expdb.cli.ls:ls", "list runs, newest first"),
         "show": Verb("expdb.cli.show:show", "everything about one run"),
+        "log": Verb("expdb.cli.log:log", "runs as a list or as trees: what changed, what it did"),
         "compare": Verb(
             "expdb.cli.compare:compare", "config, code, metrics of runs, and whether one is better"
         ),
         "rank": Verb("expdb.cli.rank:rank", "order runs by the declared objective"),
+        "best": Verb("expdb.cli.best:best", "name the best finished run"),
+        "tail": Verb("expdb.cli.tail:tail", "the log of a run, and on until it ends"),
+        "events": Verb("expdb.cli.events:events", "what rules found in runs"),
         "path": Verb("expdb.cli.path:path", "print where a run, its config or a checkpoint lies"),
         "tui": Verb("expdb_tui.command:tui", "browse runs in the terminal"),
     },
@@ -35,6 +39,9 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         "baseline": Verb(
             "expdb.cli.baseline:baseline", "show or set the run that others are measured against"
         ),
+        "tag": Verb("expdb.cli.tag:tag", "give a run or a checkpoint a name that never moves"),
+        "label": Verb("expdb.cli.label:label", "put a word on runs, or list all such words"),
+        "note": Verb("expdb.cli.note:note", "add a line of text to a run, or print them"),
     },
     "Go back": {
         "rollback": Verb(
@@ -43,17 +50,34 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         ),
         "undo": Verb(
             "expdb.cli.undo:undo",
-            "take back the newest change of this work tree or of the baseline",
+            "take back the newest change of code, names, labels or the trash",
         ),
         "ops": Verb("expdb.cli.ops:ops", "list what was changed, and how to take it back"),
     },
     "Run": {
+        "rerun": Verb("expdb.cli.rerun:rerun", "run a run's command again, with changes"),
         "resume": Verb(
             "expdb.cli.resume:resume", "take up a run that was cut off, from its last checkpoint"
         ),
+        "ctl": Verb("expdb.cli.ctl:ctl", "ask a live run to save, evaluate, pause, go on or stop"),
+    },
+    "Data": {
+        "sql": Verb("expdb.cli.sql:sql", "answer one SELECT over runs, metrics and points"),
+        "export": Verb("expdb.cli.export:export", "write runs and points as CSV, JSON or Parquet"),
+        "import": Verb(
+            "expdb.cli.import_:import_", "make runs of logs, tables and exports of other places"
+        ),
     },
     "Keep": {
+        "rm": Verb("expdb.cli.rm:rm", "move runs into the trash, or bring them back"),
+        "fsck": Verb("expdb.cli.fsck:fsck", "check every file of the store, and mend damage"),
         "reindex": Verb("expdb.cli.reindex:reindex", "build the index of the store again"),
+    },
+    "Set up": {
+        "init": Verb("expdb.cli.init:init", "make an empty store"),
+        "completion": Verb(
+            "expdb.cli.completion:completion", "print what completes names in bash, zsh or fish"
+        ),
     },
 }
 

@@ -12,15 +12,30 @@ from typing import Any
 import torch
 from torch import nn
 
-from expdb.demo.batches import ByteBatches
-from expdb.demo.data import DataConfig, PydocConfig, TextConfig, TextData, load_data
+from expdb.demo.batches import ByteBatches, MixBatches
+from expdb.demo.data import (
+    DataConfig,
+    MicroConfig,
+    MixConfig,
+    PydocConfig,
+    TextConfig,
+    TextData,
+    load_data,
+)
 from expdb.demo.fields import read_kind
-from expdb.demo.model import Decoder, DenseConfig
+from expdb.demo.layers import DenseConfig
+from expdb.demo.model import Decoder
+from expdb.demo.moe import MoeConfig
 from expdb.demo.optim import AdamWConfig, make_adamw
 from expdb.demo.schedule import CosineConfig, MultiStepConfig, ScheduleConfig, TokenSchedule
 
-MODELS: Mapping[str, type[DenseConfig]] = {"dense": DenseConfig}
-DATA: Mapping[str, type[DataConfig]] = {"pydoc": PydocConfig, "text": TextConfig}
+MODELS: Mapping[str, type[DenseConfig]] = {"dense": DenseConfig, "moe": MoeConfig}
+DATA: Mapping[str, type[DataConfig]] = {
+    "pydoc": PydocConfig,
+    "micro": MicroConfig,
+    "mix": MixConfig,
+    "text": TextConfig,
+}
 OPTIMS: Mapping[str, type[AdamWConfig]] = {"adamw": AdamWConfig}
 SCHEDULES: Mapping[str, type[ScheduleConfig]] = {
     "multi_step": MultiStepConfig,
@@ -45,10 +60,18 @@ def build_data(
     """Return the text and the endless loader over its training part."""
     parsed = read_kind("data", config, DATA)
     data = load_data(parsed, seq_len=seq_len)
-    loader = ByteBatches(
-        data.train, batch_size=parsed.batch_size, seq_len=seq_len, seed=seed, device=device
-    )
-    return data, loader
+    shared: dict[str, Any] = {
+        "batch_size": parsed.batch_size,
+        "seq_len": seq_len,
+        "seed": seed,
+        "device": device,
+        "bad": parsed.bad_batches,
+        "skip": parsed.skip_batches,
+    }
+    if isinstance(parsed, MixConfig):
+        texts = {name: one.train for name, one in data.sources.items()}
+        return data, MixBatches(texts, parsed.sources, **shared)
+    return data, ByteBatches(data.train, **shared)
 
 
 def build_optim(config: Mapping[str, Any], model: nn.Module) -> torch.optim.AdamW:

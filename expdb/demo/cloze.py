@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expdb.demo.evaluate import evaluating
-from expdb.demo.model import Layout
+from expdb.demo.layers import Layout
 from expdb.errors import BadInput
 
 CONTEXT_BYTES = 64

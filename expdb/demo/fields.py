@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from expdb.errors import BadInput
 
@@ -17,6 +17,15 @@ T = TypeVar("T")
 
 MISSING = "???"
 """How a config spells a value that the user has to give."""
+WANTED: Mapping[Any, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple[int, ...]: "a list of whole numbers",
+    tuple[float, ...]: "a list of numbers",
+    dict[str, float]: "a mapping of names to numbers",
+}
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -48,7 +57,7 @@ def read_fields(section: str, config: Mapping[str, Any], into: type[T]) -> T:
     required = {
         field.name
         for field in dataclasses.fields(into)  # type: ignore[arg-type]
-        if field.default is dataclasses.MISSING
+        if field.default is field.default_factory is dataclasses.MISSING
     }
     given = {str(key) for key in config}
     for key in sorted(given - set(hints)):
@@ -63,17 +72,18 @@ def read_fields(section: str, config: Mapping[str, Any], into: type[T]) -> T:
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
-    if hint == int | None:
-        return None if value is None else _typed(name, value, int)
-    if hint is str and isinstance(value, str):
+    """Return `value` as its hint says: a scalar, `X | None`, `tuple[X, ...]` or `dict[str, X]`."""
+    inner = get_args(hint)
+    if type(None) in inner:
+        return None if value is None else _typed(name, value, inner[0])
+    if get_origin(hint) is tuple and isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_typed(f"{name}[{i}]", item, inner[0]) for i, item in enumerate(value))
+    if get_origin(hint) is dict and isinstance(value, Mapping):
+        return {str(key): _typed(f"{name}.{key}", value[key], inner[1]) for key in value}
+    if hint in (str, bool) and isinstance(value, hint):
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if hint == tuple[float, ...] and isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(_typed(f"{name}[{i}]", item, float) for i, item in enumerate(value))
-    wanted = {str: "a text", int: "a whole number", float: "a number"}.get(
-        hint, "a list of numbers"
-    )
-    raise BadInput(f"`{name}` must be {wanted}, not {value!r}")
+    raise BadInput(f"`{name}` must be {WANTED[hint]}, not {value!r}")

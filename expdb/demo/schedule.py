@@ -2,14 +2,16 @@
 
 With `step` updates and `tokens` tokens behind it, the next update runs at
 
-    lr = base_lr * warmup(step) * shape(progress)
+    lr = base_lr * warmup(step) * jump(step) * shape(progress)
 
     warmup(step)      (step + 1) / W while step < W, then 1
+    jump(step)        jump_factor for jump_steps steps from jump_at on, else 1: a fault to look at
     multi_step        1, then factors[i] from progress >= fractions[i] on
                       progress = tokens / total_tokens
     cosine            r + (1 - r) * (1 + cos(pi * progress)) / 2 with r = min_ratio
-                      progress = (tokens - warm) / (total_tokens - warm), held in [0, 1]
-                      warm = W * total_tokens / total_steps, the tokens that warm-up takes
+                      progress = (tokens - from) / (total_tokens - from), held in [0, 1]
+                      from = the larger of hold * total_tokens and W * total_tokens / total_steps,
+                      the tokens that warm-up takes
 
 Invariant: the factor is a function of (step, tokens) alone, so a resumed run needs no history.
 `multi_step` is one for every t < W as long as warm-up ends before its first fraction.
@@ -31,18 +33,42 @@ from expdb.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiStepConfig:
+class ByStep:
+    """What every schedule does by steps: warm-up, and a jump for those who ask for one."""
+
+    warmup_steps: int = 30
+    jump_at: int = 0
+    """The first step of the jump."""
+    jump_steps: int = 0
+    """How many steps it lasts; 0 is no jump."""
+    jump_factor: float = 1.0
+    """What the rate is multiplied by meanwhile."""
+
+    def __post_init__(self) -> None:
+        for name in ("warmup_steps", "jump_at", "jump_steps"):
+            if getattr(self, name) < 0:
+                raise BadInput(f"`schedule.{name}` must be at least 0, not {getattr(self, name)}")
+        if not (math.isfinite(self.jump_factor) and self.jump_factor >= 0.0):
+            raise BadInput(f"`schedule.jump_factor` must be at least 0, not {self.jump_factor}")
+
+    def by_step(self, step: int) -> float:
+        """Return the factor of warm-up and jump at a step."""
+        jumps = self.jump_at <= step < self.jump_at + self.jump_steps
+        return warmup(step, self.warmup_steps) * (self.jump_factor if jumps else 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiStepConfig(ByStep):
     """Warm-up, then a constant rate that drops at given fractions of the tokens."""
 
     kind: str = "multi_step"
-    warmup_steps: int = 30
     fractions: tuple[float, ...] = (0.8, 0.9)
     """Where the rate drops, as parts of all tokens."""
     factors: tuple[float, ...] = (0.316, 0.1)
     """What the base rate is multiplied by from each fraction on."""
 
     def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps)
+        ByStep.__post_init__(self)
         if len(self.fractions) != len(self.factors):
             raise BadInput(
                 f"`schedule.fractions` has {len(self.fractions)} values and `schedule.factors` "
@@ -63,25 +89,29 @@ class MultiStepConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CosineConfig:
+class CosineConfig(ByStep):
     """Warm-up, then half a cosine down to a floor."""
 
     kind: str = "cosine"
-    warmup_steps: int = 30
     min_ratio: float = 0.1
     """The floor, as a part of the base rate."""
+    hold: float = 0.0
+    """The part of all tokens after which the cosine begins; until then the rate is constant."""
 
     def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps)
+        ByStep.__post_init__(self)
         if not 0.0 <= self.min_ratio <= 1.0:
             raise BadInput(f"`schedule.min_ratio` must be in [0, 1], not {self.min_ratio}")
+        if not 0.0 <= self.hold < 1.0:
+            raise BadInput(f"`schedule.hold` must be in [0, 1), not {self.hold}")
 
     def shape(self, tokens: int, *, total_tokens: int, total_steps: int) -> float:
         """Return the factor without warm-up after `tokens`."""
         warm = min(self.warmup_steps * total_tokens / total_steps, total_tokens)
-        span = total_tokens - warm
+        start = max(warm, self.hold * total_tokens)
+        span = total_tokens - start
         # Warm-up that fills the whole run leaves nothing to decay over.
-        return cosine((tokens - warm) / span if span > 0.0 else 0.0, self.min_ratio)
+        return cosine((tokens - start) / span if span > 0.0 else 0.0, self.min_ratio)
 
 
 ScheduleConfig = MultiStepConfig | CosineConfig
@@ -144,7 +174,7 @@ class TokenSchedule:
         shape = self.config.shape(
             tokens, total_tokens=self.total_tokens, total_steps=self.total_steps
         )
-        return warmup(step, self.config.warmup_steps) * shape
+        return self.config.by_step(step) * shape
 
     @property
     def lr(self) -> float:
@@ -173,8 +203,3 @@ class TokenSchedule:
         for optimizer, base_lrs in zip(self._optimizers, self._base_lrs, strict=True):
             for group, base_lr in zip(optimizer.param_groups, base_lrs, strict=True):
                 group["lr"] = base_lr * factor
-
-
-def _check_warmup(warmup_steps: int) -> None:
-    if warmup_steps < 0:
-        raise BadInput(f"`schedule.warmup_steps` must be at least 0, not {warmup_steps}")

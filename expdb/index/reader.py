@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -30,6 +30,9 @@ from expdb.model import Ref, Run
 from expdb.store.refs import read_refs
 from expdb.store.runs import Version, read_run
 from expdb.store.store import Store, reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DAMAGED = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
 """What DuckDB raises on a file whose blocks are not what they were."""
@@ -75,11 +78,21 @@ class Reader:
         try:
             return self.con.execute(sql, list(params)).fetchall()
         except DAMAGED:
-            self.close()
-            _forget(self.store)
-            again = open_reader(self.store, afresh=True)
-            self.con = again.con
+            self._build_again()
             return self.con.execute(sql, list(params)).fetchall()
+
+    def table(self, sql: str) -> pa.Table:
+        """Return all rows of a query in Arrow's form; a damaged index is built again."""
+        try:
+            return self.con.sql(sql).to_arrow_table()
+        except DAMAGED:
+            self._build_again()
+            return self.con.sql(sql).to_arrow_table()
+
+    def _build_again(self) -> None:
+        self.close()
+        _forget(self.store)
+        self.con = open_reader(self.store, afresh=True).con
 
     @property
     def id_length(self) -> int:

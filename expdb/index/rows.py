@@ -17,7 +17,7 @@ from expdb.errors import Corrupt
 from expdb.model import Run, Series
 from expdb.store.files import plain
 
-SCHEMA: Final = "1"
+SCHEMA: Final = "2"
 """Raised with any change of `schema.sql` or of what its columns hold."""
 
 SCHEMA_SQL: Final = files("expdb.index").joinpath("schema.sql").read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def _run(run: Run) -> tuple[Any, ...]:
         run.digest, pin.commit, pin.tree, pin.branch, pin.snapshot, bool(pin.dirty),
         bool(pin.reproducible), len(run.attempts), _count(run.num_dropped), run.path,
         _count(run.bytes), list(run.labels), list(run.notes), list(run.problems),
-        _json(run.settings), version_text(run.version),
+        _json(run.settings), run.study or None, run.host or None, version_text(run.version),
     )  # fmt: skip
 
 

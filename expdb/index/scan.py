@@ -24,13 +24,14 @@ from expdb.store.recover import needs_recovery, recover
 from expdb.store.runs import Version, read_run, run_dirs
 from expdb.store.status import read_status
 from expdb.store.store import Store
+from expdb.store.writers import others
 
 SETTLED: Final = frozenset(
     [RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED, RunState.CRASHED]
 )
 RACY_NS: Final = 2_000_000_000
 
-PASSING: Final = re.compile(r"attempts/\d+/rank-\d+\.\d+\.wal")
+PASSING: Final = re.compile(r"attempts/\d+/(?:rank|media)-\d+\.\d+\.wal")
 """Files that go away by design once they were listed: a seal takes their place."""
 
 FIXED: Final = ("points/", "checkpoints/")
@@ -95,11 +96,12 @@ def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
     for run_id in ids:
         path, version = at.found[run_id]
         try:
-            run = read_run(path, store_root=store.root)
+            layout, run = RunLayout(path), read_run(path, store_root=store.root)
             missing = _missing(path) if run.state in SETTLED else ()
             # Half copied: sealing would count what is there, and forget what is still to come.
             whole = all(name.startswith("checkpoints/") for name in missing)
-            if mend and run.state is RunState.CRASHED and whole:
+            is_written, is_left = others(layout) if run.state in SETTLED else (False, False)
+            if mend and (is_left or run.state is RunState.CRASHED) and whole:
                 run = _mended(store, path, run)
                 missing = _missing(path)
             tables = rows_of(run)
@@ -117,7 +119,8 @@ def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
             then_ns = _file_clock_ns(store) - (time.monotonic_ns() - at.monotonic_ns)
         same = run.version == version or run.state is RunState.CRASHED
         quiet = run.version[0] < then_ns - RACY_NS
-        is_settled = run.state in SETTLED and not (run.problems or missing) and same and quiet
+        is_settled = run.state in SETTLED and not (run.problems or missing or is_written)
+        is_settled = is_settled and same and quiet
         target = loaded.settled if is_settled else loaded.live
         for name, rows in tables.items():
             target[name].extend(rows)

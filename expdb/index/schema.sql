@@ -43,6 +43,8 @@ CREATE TABLE gen.runs (
     notes VARCHAR[] NOT NULL,
     problems VARCHAR[] NOT NULL,
     settings VARCHAR NOT NULL,     -- JSON of the effective `expdb:` section
+    study VARCHAR,
+    host VARCHAR,                  -- of the latest attempt; filtered by, never shown
     version VARCHAR NOT NULL       -- of status.json: mtime_ns:inode:size
 );
 

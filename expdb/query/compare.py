@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from expdb import text
 from expdb.errors import BadInput, NotFound
@@ -21,6 +22,9 @@ from expdb.query.verdict import label, verdict
 from expdb.store import candidates
 from expdb.store.direction import natural_mode
 from expdb.store.resolve import Resolved
+
+MAX_RUNS: Final = 8
+"""How many runs a filter may bring into one comparison."""
 
 
 def comparison(
@@ -70,6 +74,26 @@ def comparison(
         noise=noise,
         warnings=_left_out(measure, reader.id_length),
     )
+
+
+def with_selected(
+    reader: Reader, targets: Sequence[Resolved], where: str, params: Sequence[object]
+) -> list[Resolved]:
+    """Return the targets, and behind them the other runs that a filter selects, the oldest first.
+
+    Raises:
+        BadInput: more runs than one comparison shows.
+    """
+    sql = f"SELECT r.id FROM runs r WHERE {where} ORDER BY r.created_at_ms, r.id"
+    known = {target.run for target in targets}
+    ids = [row[0] for row in reader.rows(sql, params) if row[0] not in known]
+    if len(targets) + len(ids) > MAX_RUNS:
+        raise BadInput(
+            f"{len(targets) + len(ids):,} runs are too many to compare: at most {MAX_RUNS}",
+            hint="a longer filter, or: expdb ls --cols +optim.lr",
+        )
+    more = [Resolved(run=run, step=None, said="", is_literal=True) for run in ids]
+    return [*targets, *more]
 
 
 def _left_out(measure: Measure, id_length: int) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Single values out of a run's points, for when the summaries of its series do not have them.
 
-Invariant: points of the lowest rank stand for the run; a damaged file is left out and named.
+Invariant: one point a step stands for the run (`store.points.standing`); a damaged file is left out
+and named.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from expdb.index.reader import Reader
 from expdb.model import Objective
-from expdb.store.points import read_series
+from expdb.store.points import read_series, standing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +61,7 @@ class Points:
 
         folder = self._run_dir or self._reader.run_dir(self._run)
         problems: list[str] = []
-        table = read_series(folder, wanted, problems=problems)
+        table = standing(read_series(folder, wanted, problems=problems))
         self.problems += [problem for problem in problems if problem not in self.problems]
         encoded = table["key"].combine_chunks().dictionary_encode()
         names = encoded.dictionary.to_pylist()
@@ -68,10 +69,7 @@ class Points:
         steps, values = table["step"].to_numpy(), table["value"].to_numpy()
         for key in wanted:
             mask = codes == names.index(key) if key in names else np.zeros(len(steps), bool)
-            at, found = steps[mask], values[mask]
-            first = np.ones(len(at), bool)  # sorted by (step, rank): the lowest rank is first
-            first[1:] = at[1:] != at[:-1]
-            self._curves[key] = Curve(at[first], found[first])
+            self._curves[key] = Curve(steps[mask], values[mask])
 
 
 def read_at(curve: Curve, step: int, objective: Objective) -> float | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from expdb import text
 from expdb.errors import NotFound
@@ -18,7 +18,14 @@ from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
 from expdb.query.noise import noise_of
 from expdb.query.results import Noise, Ranking, RunRow
-from expdb.query.runs import baseline_row, default_objective, run_rows, value_sql, with_deltas
+from expdb.query.runs import (
+    baseline_row,
+    default_objective,
+    rows_in_order,
+    run_rows,
+    value_sql,
+    with_deltas,
+)
 from expdb.store import candidates
 from expdb.store.direction import natural_mode
 
@@ -39,6 +46,8 @@ def ranking(
     reading: Reading | None = None,
     limit: int | None = None,
     head: RunAt | None = None,
+    where: str = "",
+    params: Sequence[Any] = (),
 ) -> Ranking:
     """Rank the runs by `metric`, else by the objective of the baseline or the newest finished run.
 
@@ -49,29 +58,32 @@ def ranking(
         reading: `last`, `best` or `mean_last_3`; else the declared one, else `last`.
         limit: how many rows to return; the tie is counted over all.
         head: where this work tree came from.
+        where: an SQL condition over `r`: which runs take part, besides the baseline.
+        params: the values bound in `where`.
 
     Raises:
         NotFound: no run has the metric, or none can be ranked.
     """
     baseline = baseline_row(reader, head=head)
-    declared = default_objective(reader, baseline)
-    objective, warnings = _objective(reader, metric, declared, mode, reading)
-    own = "" if metric is not None else _SAME_OBJECTIVE
-    bound = [] if metric is not None or declared is None else _objective_params(declared)
-    ids, values = _order(reader, objective, own, bound)
-    not_ranked = _not_ranked(reader, objective, own, bound, head)
+    by = ranked_by(reader, metric, baseline, mode, reading)
+    objective, warnings = by.objective, list(by.warnings)
+    chosen = Chosen(where or "true", tuple(params)).and_(by.own)
+    ids, values = _order(reader, objective, chosen)
+    not_ranked = not_ranked_rows(reader, objective, chosen, head)
     if not ids:
-        raise _nothing(reader, objective, not_ranked)
+        raise nothing_ranked(reader, objective, not_ranked, is_filtered=bool(where))
     extra = _extra_metrics(reader, objective, ids[:MAX_SAMPLED])
     shown = ids if limit is None else ids[:limit]
-    rows = _rows(reader, objective, shown, head=head, metrics=extra)
+    rows = rows_in_order(reader, shown, head=head, objective=objective, metrics=extra)
     if baseline is not None and baseline.objective != objective:
         baseline = baseline_row(reader, head=head, objective=objective)
     newest = max(rows, key=lambda row: (row.created_at_ms, row.id), default=None)
     noise = _noise(reader, objective, baseline, newest)
     apart: Sequence[RunRow] = ()
-    if own:
-        apart = run_rows(reader, where=f"NOT coalesce({own}, false)", params=bound, head=head)
+    if by.own is not None:
+        others = Chosen(f"NOT coalesce({by.own.sql}, false)", by.own.params)
+        others = others.and_(Chosen(where or "true", tuple(params)))
+        apart = run_rows(reader, where=others.sql, params=others.params, head=head)
     return Ranking(
         objective=objective,
         noise=noise,
@@ -85,11 +97,52 @@ def ranking(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An SQL condition over `r`, and what is bound in it."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+
+    def and_(self, other: Chosen | None) -> Chosen:
+        """Return where both hold."""
+        if other is None:
+            return self
+        return Chosen(f"({self.sql}) AND ({other.sql})", self.params + other.params)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedBy:
+    """What runs are ranked by, and which take part."""
+
+    objective: Objective
+    own: Chosen | None
+    """Where runs declare this objective; None when a metric was named, which every run may have."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about it."""
+
+
 _SAME_OBJECTIVE: Final = "(r.objective = ? AND r.objective_mode = ? AND r.objective_reading = ?)"
 
 
-def _objective_params(objective: Objective) -> list[str]:
-    return [objective.metric, objective.mode, objective.reading]
+def ranked_by(
+    reader: Reader,
+    metric: str | None,
+    baseline: RunRow | None,
+    mode: Mode | None = None,
+    reading: Reading | None = None,
+) -> RankedBy:
+    """Return what runs are ranked by: `metric`, else the declared objective.
+
+    Raises:
+        NotFound: no metric is named, and none declared.
+    """
+    declared = default_objective(reader, baseline)
+    objective, warnings = _objective(reader, metric, declared, mode, reading)
+    own = None
+    if metric is None and declared is not None:
+        own = Chosen(_SAME_OBJECTIVE, (declared.metric, declared.mode, declared.reading))
+    return RankedBy(objective=objective, own=own, warnings=tuple(warnings))
 
 
 def _objective(
@@ -135,49 +188,26 @@ def _no_objective(reader: Reader) -> NotFound:
     return NotFound("no run has declared an objective", hint="name a metric: expdb rank val/loss")
 
 
-def _order(
-    reader: Reader, objective: Objective, own: str, bound: Sequence[str]
-) -> tuple[list[str], list[float]]:
+def _order(reader: Reader, objective: Objective, chosen: Chosen) -> tuple[list[str], list[float]]:
     """Return ids and values of the runs that can win, best first."""
     value = value_sql(objective)[0]
     direction = "ASC" if objective.mode == "min" else "DESC"
     sql = (
         f"SELECT r.id, {value} AS v FROM runs r JOIN series s ON s.run = r.id AND s.key = ?"
-        f" WHERE r.state = 'finished' AND isfinite(v) {'AND ' + own if own else ''}"
+        f" WHERE r.state = 'finished' AND isfinite(v) AND {chosen.sql}"
         f" ORDER BY v {direction}, r.created_at_ms, r.id"
     )
-    found = reader.rows(sql, [objective.metric, *bound])
+    found = reader.rows(sql, [objective.metric, *chosen.params])
     return [row[0] for row in found], [row[1] for row in found]
 
 
-def _rows(
-    reader: Reader,
-    objective: Objective,
-    ids: Sequence[str],
-    *,
-    head: RunAt | None,
-    metrics: Sequence[str],
-) -> list[RunRow]:
-    found = run_rows(
-        reader,
-        where="r.id IN (SELECT unnest(?))",
-        params=[list(ids)],
-        head=head,
-        objective=objective,
-        metrics=metrics,
-    )
-    place = {run: at for at, run in enumerate(ids)}
-    return sorted(found, key=lambda row: place[row.id])
-
-
-def _not_ranked(
-    reader: Reader, objective: Objective, own: str, bound: Sequence[str], head: RunAt | None
+def not_ranked_rows(
+    reader: Reader, objective: Objective, chosen: Chosen, head: RunAt | None
 ) -> list[tuple[RunRow, str]]:
     """Return the runs that cannot win and why: Inf first, then NaN, then by state, newest first."""
     value = value_sql(objective)[0]
-    where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false)"
-    where += f" AND {own}" if own else ""
-    rows = run_rows(reader, where=where, params=bound, head=head, objective=objective)
+    where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false) AND {chosen.sql}"
+    rows = run_rows(reader, where=where, params=chosen.params, head=head, objective=objective)
     return sorted(
         ((row, reason_not_ranked(row)) for row in rows),
         key=lambda item: (_severity(item[0]), STATE_ORDER.index(item[0].state)),
@@ -204,13 +234,19 @@ def _severity(row: RunRow) -> int:
     return 1 if math.isnan(row.value) else 2
 
 
-def _nothing(
-    reader: Reader, objective: Objective, not_ranked: Sequence[tuple[RunRow, str]]
+def nothing_ranked(
+    reader: Reader,
+    objective: Objective,
+    not_ranked: Sequence[tuple[RunRow, str]],
+    *,
+    is_filtered: bool,
 ) -> NotFound:
     """Return the error for a ranking without a winner."""
     metric = text.plain(objective.metric)
+    if is_filtered and not not_ranked:
+        return NotFound("no run is selected", hint="expdb ls")
     having = [row for row, _ in not_ranked if row.value is not None]
-    if not having:
+    if not having and not is_filtered:
         keys = dict(reader.rows("SELECT key, count(*) FROM series GROUP BY key"))
         near = candidates.close(objective.metric, keys)
         named = ", ".join(f"{text.plain(key)} ({_runs(keys[key])})" for key in near)
@@ -227,7 +263,7 @@ def _nothing(
     why = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     return NotFound(
         f"none of {_runs(len(not_ranked))} can be ranked by {metric}: {why}",
-        hint="expdb ls",
+        hint="expdb ls --sort -age",
     )
 
 

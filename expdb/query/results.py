@@ -92,6 +92,8 @@ class RunRow:
     delta: Delta | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Further metrics asked for, last values."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Columns asked for by name, as the run has them; without those that it lacks."""
 
     @property
     def name(self) -> str:
@@ -99,9 +101,17 @@ class RunRow:
         return self.experiment + self.variant
 
 
+@dataclass(frozen=True, slots=True)
+class ShownColumn:
+    """A column of a list: one that every list has, or one asked for by name."""
+
+    name: str
+    kind: Literal["usual", "field", "key", "metric"] = "usual"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What `ls` shows: newest first."""
+    """What `ls` shows: newest first, unless another order was asked for."""
 
     rows: tuple[RunRow, ...]
     num_all: int
@@ -110,6 +120,8 @@ class Listing:
     noise: Noise | None = None
     warnings: tuple[str, ...] = ()
     """Damaged files that were left out."""
+    columns: tuple[ShownColumn, ...] = ()
+    """The columns asked for; empty shows the usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 from expdb import text
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
+from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
 from expdb.query.noise import classify, noise_of
 from expdb.query.points import Points, read_at
 from expdb.query.results import Delta, Listing, Noise, RunRow
@@ -216,6 +217,27 @@ def _delta(row: RunRow, baseline: RunRow, noise: Noise | None, points: Points) -
     return Delta(value=row.value - other, outcome=None, at_step=row.value_step)
 
 
+def rows_in_order(
+    reader: Reader,
+    ids: Sequence[str],
+    *,
+    head: RunAt | None = None,
+    objective: Objective | None = None,
+    metrics: Sequence[str] = (),
+) -> list[RunRow]:
+    """Return the runs of these ids in their order; the rest as `run_rows`."""
+    found = run_rows(
+        reader,
+        where="r.id IN (SELECT unnest(?))",
+        params=[list(ids)],
+        head=head,
+        objective=objective,
+        metrics=metrics,
+    )
+    place = {run: at for at, run in enumerate(ids)}
+    return sorted(found, key=lambda row: place[row.id])
+
+
 def listing(
     reader: Reader,
     *,
@@ -224,23 +246,50 @@ def listing(
     where: str = "",
     params: Sequence[Any] = (),
     order: str = NEWEST_FIRST,
+    sort: str | None = None,
+    columns: Sequence[str] = (),
 ) -> Listing:
-    """Return the newest runs, measured against the baseline."""
-    rows = run_rows(reader, where=where, params=params, order=order, limit=limit, head=head)
-    condition = f" WHERE {where}" if where else ""
-    num_all = reader.rows(f"SELECT count(*) FROM runs r{condition}", params)[0][0]
+    """Return the newest runs, measured against the baseline.
+
+    Args:
+        reader: the index.
+        head: where this work tree came from.
+        limit: how many rows; None for all.
+        where: an SQL condition over `r` (runs).
+        params: the values bound in `where`.
+        order: an SQL order over the same.
+        sort: what a person names as an order instead: `val/loss`, `-age`.
+        columns: what a person names as columns: `+optim.lr,-code`.
+
+    Raises:
+        BadInput, NotFound: a name in `sort` or `columns` that the store does not have.
+    """
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
+    metric = objective.metric if objective is not None else None
+    shown = columns_of(reader, columns, metric) if columns else ()
+    warnings: list[str] = []
+    if sort is None:
+        rows = run_rows(reader, where=where, params=params, order=order, limit=limit, head=head)
+    else:
+        by = sort_of(reader, sort, metric)
+        ids = ordered_ids(reader, by, where, params, metric=metric, limit=limit)
+        rows = rows_in_order(reader, ids, head=head)
+    if shown:
+        extra = cells_of(reader, shown, [row.id for row in rows], problems=warnings)
+        rows = [replace(row, extra=extra[row.id]) for row in rows]
+    condition = f" WHERE {where}" if where else ""
+    num_all = reader.rows(f"SELECT count(*) FROM runs r{condition}", params)[0][0]
     noise = None
     if objective is not None and rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
-    warnings: list[str] = []
     return Listing(
         rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
         num_all=num_all,
         baseline=baseline,
-        metric=objective.metric if objective is not None else None,
+        metric=metric,
         noise=noise,
+        columns=tuple(column.shown for column in shown),
         warnings=tuple(warnings),
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from expdb.model import Objective, Run, RunAt
+from expdb.query.media import RunMedia
 from expdb.query.results import (
     ABSENT,
     Comparison,
@@ -96,6 +98,8 @@ def run_row(row: RunRow) -> Data:
         }
     if row.metrics:
         made["metrics"] = dict(row.metrics)
+    if row.extra:
+        made["columns"] = dict(row.extra)
     return made
 
 
@@ -128,6 +132,15 @@ def ranking(result: Ranking) -> Data:
         num_tied=result.num_tied,
         not_ranked=[{"id": row.id, "reason": why} for row, why in result.not_ranked],
         apart=[row.id for row in result.apart],
+        baseline=result.baseline.id if result.baseline else None,
+    )
+
+
+def best(result: Ranking) -> Data:
+    """Return `best`."""
+    return document(
+        run=run_row(result.rows[0]),
+        objective=_named_objective(result.objective),
         baseline=result.baseline.id if result.baseline else None,
     )
 
@@ -228,8 +241,9 @@ def _metric(diff: Any) -> Data:
     }
 
 
-def shown(value: Run) -> Data:
+def shown(value: Run, media: RunMedia | None = None) -> Data:
     """Return `show`."""
+    media = media or RunMedia()
     return document(
         **run(value),
         path=value.path,
@@ -266,7 +280,9 @@ def shown(value: Run) -> Data:
         ],
         labels=list(value.labels),
         notes=list(value.notes),
-        problems=list(value.problems),
+        media=[asdict(item) for item in media.keys],
+        artifacts=[asdict(item) for item in media.artifacts],
+        problems=list(dict.fromkeys([*value.problems, *media.problems])),
     )
 
 

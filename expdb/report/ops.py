@@ -52,7 +52,7 @@ def _undo_cell(row: OpRow, short: int, style: Style) -> Cell:
         return Cell("taken back", "dim")
     if row.undone_by:
         return Cell(f"undone by {row.undone_by[:short]}", "dim")
-    if row.other_work_tree:
+    if row.other_work_tree and not row.can_undo:
         return Cell("in another work tree", "dim")
     return Cell(f"expdb undo {row.id[:short]}") if row.can_undo else Cell("-", "dim")
 
@@ -64,6 +64,10 @@ def render_undo(result: UndoResult, style: Style) -> list[str]:
         f"{style.paint('undid', 'green')} {style.say(undone.what)}  "
         f"(op {undone.id}; this undo is op {result.op})"
     ]
+    if result.record is not None:
+        name, what = result.record
+        lines.append(f"  {plain(name):<9}{plain(what)}")
+        return lines
     if result.ref:
         lines.append(f"  {plain(result.ref):<9}{_at(result.ref_after, style)}, as before")
         return lines

@@ -5,14 +5,18 @@ Invariant: the deciding line stands last; runs that cannot win are named with th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from typing import Any
 
-from expdb.query.results import Ranking, RunRow
+from expdb.query.results import Outcome, Ranking, RunRow
 from expdb.report.grid import Cell, Column, Grid, lay_out
-from expdb.report.listing import delta_cells
+from expdb.report.json import utc
+from expdb.report.listing import delta_cells, delta_values, grid_markdown, piped
 from expdb.report.style import Style
 from expdb.report.words import direction, label, noise_band, with_refs
-from expdb.text import age, decimals_for, metric, signed
+from expdb.store.candidates import ResolveRow, say
+from expdb.text import age, decimals_for, metric, plain, signed
 
 NAMED = 8
 """How many runs that are not ranked are named before the rest is counted."""
@@ -44,14 +48,15 @@ def _head(ranking: Ranking, style: Style) -> str:
 
 
 def _table(ranking: Ranking, style: Style) -> list[str]:
-    lines = lay_out(_grid(ranking, style), style)
+    lines = lay_out(grid(ranking, style), style)
     tied = ranking.num_tied
     if style.terminal and 1 < tied < len(ranking.rows):
         lines.insert(1 + tied, f"  {style.paint(style.signs.dot, 'dim')}")
     return lines
 
 
-def _grid(ranking: Ranking, style: Style) -> Grid:
+def grid(ranking: Ranking, style: Style) -> Grid:
+    """Return the table of `rank`."""
     key = ranking.objective.metric
     extra = ranking.extra_metrics
     columns = [
@@ -143,11 +148,80 @@ def _ahead(ranking: Ranking) -> str | None:
     return text.lstrip("+")
 
 
-def next_commands(ranking: Ranking) -> list[tuple[str, str]]:
-    """Return what to do next: how noise becomes known where it is not."""
+def next_commands(ranking: Ranking, metric_name: str | None = None) -> list[tuple[str, str]]:
+    """Return what to do next: how noise becomes known, or where seeds tell more.
+
+    `metric_name` is the metric that was asked for.
+    """
     if ranking.noise is None and len(ranking.rows) > 1:
-        metric_name = ranking.objective.metric
-        return [
-            ("hint", f"declare the noise you know, in conf/expdb: noise: {{{metric_name}: SD}}")
-        ]
+        key = ranking.objective.metric
+        return [("hint", f"declare the noise you know, in conf/expdb: noise: {{{key}: SD}}")]
+    names = [row.name for row in ranking.rows]
+    if ranking.num_tied > 1 and len(set(names)) < len(names):
+        named = "" if metric_name is None else f" {shlex.quote(plain(metric_name))}"
+        return [("seeds", f"expdb rank{named} --over seed")]
     return []
+
+
+def said_of_baseline(row: RunRow | None, *, is_ref: bool) -> str:
+    """Return the resolution line of what runs are measured against; empty where there is none."""
+    if row is None:
+        return ""
+    named = ResolveRow(
+        id=row.id,
+        experiment=row.experiment,
+        variant=row.variant,
+        seed=row.seed,
+        state=row.state,
+        created_at_ms=row.created_at_ms,
+    )
+    return say("baseline", named, None, how="ref baseline" if is_ref else "")
+
+
+def best_line(ranking: Ranking, style: Style) -> str:
+    """Return the best run: `g2z8r5n1fs  exp07_zloss  seed 0  val/loss 1.839 @300`."""
+    row, key = ranking.rows[0], ranking.objective.metric
+    parts = [row.id, style.say(row.name)]
+    if row.seed is not None:
+        parts.append(f"seed {row.seed}")
+    value = f"{style.say(key)} {metric(row.value, key=key)}"
+    parts.append(value if row.value_step is None else f"{value} @{row.value_step}")
+    return "  ".join(parts)
+
+
+def best_hint(ranking: Ranking, style: Style, *, rolls_back: bool) -> str:
+    """Return why the best run is not better than the baseline; empty where it is.
+
+    `rolls_back` says that a rollback without a word would weigh these runs and take the baseline.
+    """
+    row, base = ranking.rows[0], ranking.baseline
+    outcome = row.delta.outcome if row.delta is not None else None
+    if base is None or outcome is None or outcome is Outcome.BETTER:
+        return ""
+    decimals = decimals_for([row.value, base.value])
+    named = f"baseline ({metric(base.value, decimals, key=ranking.objective.metric)})"
+    end = "; rollback would take baseline" if rolls_back else ""
+    if ranking.noise is None:
+        return f"against {named} nothing can be said: its noise is not known{end}"
+    noise = noise_band(ranking.noise, [row.value, base.value], style)
+    if outcome is Outcome.WORSE:
+        return f"worse than {named} beyond noise {noise}{end}"
+    return f"not better than {named} beyond noise {noise}{end}"
+
+
+def table(ranking: Ranking) -> tuple[list[str], list[list[Any]]]:
+    """Return heads and rows for CSV: whole ids, numbers unrounded, times in UTC."""
+    extra = ranking.extra_metrics
+    heads = ["rank", "run", "experiment", "seed", ranking.objective.metric, "step", "delta"]
+    heads += ["outcome", *extra, "created_at"]
+    rows = []
+    for at, row in enumerate(ranking.rows):
+        values: list[Any] = [at + 1, row.id, row.name, row.seed, row.value, row.value_step]
+        values += [*delta_values(row)[:2], *(row.metrics.get(name) for name in extra)]
+        rows.append([*values, utc(row.created_at_ms)])
+    return heads, rows
+
+
+def to_markdown(ranking: Ranking, style: Style) -> list[str]:
+    """Return the table as Markdown, as it is shown in a pipe of any width."""
+    return grid_markdown(grid(ranking, piped(style)))

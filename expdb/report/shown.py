@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from expdb.model import Attempt, Checkpoint, Event, Run
+from expdb.query.media import RunMedia
 from expdb.query.results import Comparison, Outcome
+from expdb.report import media_shown
 from expdb.report.metrics_table import metric_lines
 from expdb.report.rollback import change
 from expdb.report.style import Style
@@ -42,6 +44,7 @@ def render(
     num_keys: int,
     refs: Sequence[str] = (),
     against: Comparison | None = None,
+    media: RunMedia | None = None,
     all: bool = False,
 ) -> list[str]:
     """Return a run: head, facts, metrics, events, outcome.
@@ -53,13 +56,18 @@ def render(
         num_keys: how many keys its config has.
         refs: the refs and tags on it.
         against: the comparison of its parent with it; None without a parent in this store.
-        all: list every metric and event.
+        media: its media and artifacts.
+        all: list every metric, event, and key of media.
     """
     lines = [_head(run, style)]
+    media = media or RunMedia()
     facts = _facts(run, style, path=path, num_keys=num_keys, refs=refs, against=against)
+    place = [name for name, _ in facts].index("checkpoints") + 1
+    facts[place:place] = media_shown.facts(media)
     lines += [f"  {name:<11}  {style.say(text)}" for name, text in facts if text]
     for block in (
         metric_lines(run, style, all=all),
+        media_shown.lines(media, style) if all else [],
         _events(run.events, style, all=all),
         _outcome(against, style),
     ):

@@ -83,19 +83,28 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
     except (FileNotFoundError, NotADirectoryError):
         return unpinned(number, "it ended before its code was pinned")
     try:
-        return Attempt(
-            number=number,
-            pin=_pin(fields.mapping(data, "git", {})),
-            started_at_ms=fields.whole(data, "started_at_ms", 0),
-            resumed_from=fields.maybe_whole(data, "resumed_from"),
-            environment=_texts(data, "environment"),
-            data=fields.mappings(data, "data", {}),
-            work_tree=fields.text(data, "work_tree", ""),
-        )
+        return attempt_of(number, data)
     except Wrong as error:
         raise Corrupt(
             f"pin.json of attempt {number} is damaged at `{error}`", hint=f"the file: {path}"
         ) from error
+
+
+def attempt_of(number: int, data: Mapping[str, Any]) -> Attempt:
+    """Return an attempt as its pin.json has it.
+
+    Raises:
+        Wrong: a field is of another type.
+    """
+    return Attempt(
+        number=number,
+        pin=_pin(fields.mapping(data, "git", {})),
+        started_at_ms=fields.whole(data, "started_at_ms", 0),
+        resumed_from=fields.maybe_whole(data, "resumed_from"),
+        environment=_texts(data, "environment"),
+        data=fields.mappings(data, "data", {}),
+        work_tree=fields.text(data, "work_tree", ""),
+    )
 
 
 def unpinned(number: int, why: str) -> Attempt:
@@ -122,6 +131,15 @@ def _pin(data: Mapping[str, Any]) -> Pin:
 def _texts(data: Mapping[str, Any], name: str) -> dict[str, str]:
     found = fields.mapping(data, name, {})
     return {key: fields.text(found, key) for key in found}
+
+
+def host(layout: RunLayout, number: int) -> str:
+    """Return the host that an attempt ran on; empty where its owner cannot be read."""
+    try:
+        found = read_json(layout.attempt(number) / "owner.json").get("host")
+    except (FileNotFoundError, NotADirectoryError, Corrupt):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:

@@ -61,6 +61,18 @@ def _first(parts: list[str], num_bytes: int) -> str:
     return out
 
 
+def decode_name(part: str) -> str | None:
+    """Return the name that `encode_name` made a path part of; None where it was cut, or is none."""
+    if "~" in part:
+        return None
+    first, *escaped = part.split("%")
+    try:
+        found = (bytes([int(item[:2], 16)]) + item[2:].encode() for item in escaped)
+        return (first.encode() + b"".join(found)).decode()
+    except ValueError:
+        return None
+
+
 class StoreLayout:
     """The paths of one store."""
 
@@ -108,6 +120,9 @@ class RunLayout:
         self.marks = root / "marks.jsonl"
         self.evals = root / "evals"
         self.checkpoints = root / "checkpoints"
+        self.media = root / "media"
+        self.artifacts = root / "artifacts"
+        self.artifacts_jsonl = root / "artifacts.jsonl"
 
     @property
     def id(self) -> str:
@@ -118,9 +133,31 @@ class RunLayout:
         """Return the folder of an attempt (1, 2, ...)."""
         return self.attempts / str(number)
 
+    def control(self, attempt: int) -> Path:
+        """Return the folder of the requests to an attempt; it need not exist."""
+        return self.attempt(attempt) / "control"
+
     def journal(self, attempt: int, rank: int, number: int) -> Path:
         """Return the path of a journal: rank-<rank>.<number>.wal."""
         return self.attempt(attempt) / f"rank-{rank}.{number}.wal"
+
+    def media_journal(self, attempt: int, rank: int, number: int) -> Path:
+        """Return the path of a journal of media: media-<rank>.<number>.wal."""
+        return self.attempt(attempt) / f"media-{rank}.{number}.wal"
+
+    def media_part(self, kind: str, attempt: int, rank: int, number: int) -> Path:
+        """Return the path of what a journal of media holds of one kind, when it is sealed."""
+        return self.media / f"{kind}-a{attempt}-r{rank}-{number}.parquet"
+
+    def rank_owner(self, attempt: int, rank: int) -> Path:
+        """Return the path of who writes under a rank beside 0."""
+        return self.attempt(attempt) / f"rank-{rank}.owner.json"
+
+    def rank_series(self, attempt: int, rank: int) -> Path:
+        """Return the path of a rank's own summaries: those of the run for rank 0."""
+        if rank == 0:
+            return self.series_json
+        return self.attempt(attempt) / f"rank-{rank}.series.json"
 
     def parts_list(self, attempt: int, rank: int) -> Path:
         """Return the path of a rank's list of sealed parts."""

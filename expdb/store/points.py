@@ -14,7 +14,7 @@ import operator
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 
 JOURNAL = re.compile(r"rank-(\d+)\.(\d+)\.wal")
 LIST = re.compile(r"rank-(\d+)\.json")
-KEPT = re.compile(r"(rank-\d+\.\d+\.wal)\.damaged")
+KEPT = re.compile(r"((?:rank|media)-\d+\.\d+\.wal)\.damaged")
 """A damaged journal after its run was recovered; beside it `<name>.json` says what is wrong."""
+
+ATTACHED = 1_000_000
+"""The first rank of processes that attached themselves to a run."""
 
 
 def journals(layout: RunLayout, attempt: int) -> dict[int, list[Path]]:
@@ -287,3 +290,32 @@ def visible(table: pa.Table, resumed: Mapping[int, int | None]) -> pa.Table:
     last = np.ones(len(order), bool)
     last[:-1] = (key[1:] != key[:-1]) | (step[1:] != step[:-1]) | (rank[1:] != rank[:-1])
     return table.take(order[last])
+
+
+def of_ranks(table: pa.Table, attempt: int, ranks: Collection[int]) -> pa.Table:
+    """Return the rows but those of other ranks in one attempt."""
+    import numpy as np
+
+    rank = table["rank"].to_numpy()
+    other = (table["attempt"].to_numpy() == attempt) & ~np.isin(rank, list(ranks))
+    return table.filter(~other) if other.any() else table
+
+
+def standing(table: pa.Table) -> pa.Table:
+    """Return the one row a (key, step) that stands for the run, of what `read_series` returned.
+
+    That is the row of the newest attached process, else of the lowest rank.
+    """
+    import numpy as np
+
+    if table.num_rows < 2:
+        return table
+    key = table["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    step, rank = table["step"].to_numpy(), table["rank"].to_numpy()
+    starts = np.ones(len(step), bool)
+    starts[1:] = (key[1:] != key[:-1]) | (step[1:] != step[:-1])
+    if starts.all():
+        return table
+    first = np.flatnonzero(starts)
+    last = np.append(first[1:], len(step)) - 1
+    return table.take(np.where(rank[last] >= ATTACHED, last, first))

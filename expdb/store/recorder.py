@@ -57,6 +57,7 @@ class Recorder:
         on_trouble: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._layout, self._run, self._attempt, self._rank = layout, run, attempt, rank
+        self._summaries = layout.rank_series(attempt, rank)
         self._on_trouble = on_trouble
         self.book = book if book is not None else SeriesBook()
         self.book.attempt, self.book.through_seq = attempt, {}
@@ -135,7 +136,7 @@ class Recorder:
             return self.book.copy()
 
     def save_book(self, *, durable: bool = False) -> None:
-        """Count everything recorded so far and write series.json; the newest one always wins.
+        """Count everything recorded so far and write the summaries; the newest ones always win.
 
         Raises:
             OSError: it could not be written.
@@ -144,7 +145,7 @@ class Recorder:
             with self._lock:
                 taken = self._take()
             self._count(*taken)
-            self.book.save(self._layout.series_json, durable=durable)
+            self.book.save(self._summaries, durable=durable)
 
     def sync(self) -> None:
         """Make the journal survive a power loss, and retry what waits."""
@@ -174,7 +175,7 @@ class Recorder:
             self._count(*self._take())
             save = self.book.save
             journals = self._journals(self._journal_number)
-            self._seal(self._memory, self._seq, journals, lambda: save(self._layout.series_json))
+            self._seal(self._memory, self._seq, journals, lambda: save(self._summaries))
             self._leave("it has ended")
             self._waiting.clear()
             self._waiting_bytes = 0

@@ -1,6 +1,6 @@
 """The small records of a run: labels and notes, events, evals.
 
-    marks.jsonl     {"kind": "label" | "unlabel" | "note", "text"}
+    marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text"}
     events.jsonl    {"step", "severity", "rule", "message", "created_at_ms"}
     evals/*.json    one evaluation each
 
@@ -22,16 +22,17 @@ from expdb.store.fields import Wrong
 from expdb.store.files import read_json, reason
 from expdb.store.layout import RunLayout
 
+MARKS = ("label", "unlabel", "note", "unnote")
 SEVERITIES: tuple[Literal["info", "warn", "critical"], ...] = ("info", "warn", "critical")
 
 
 def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the labels and the notes of a run."""
+    """Return the labels and the notes of a run; an `unnote` takes away the last equal note."""
     labels: dict[str, None] = {}
     notes: list[str] = []
-    for line, item in _lines(layout.marks, problems):
+    for line, item in read_lines(layout.marks, problems):
         kind = item.get("kind")
-        if kind not in ("label", "unlabel", "note"):
+        if kind not in MARKS:
             continue  # of a later expdb
         try:
             text = fields.text(item, "text")
@@ -42,17 +43,19 @@ def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...],
             labels[text] = None
         elif kind == "unlabel":
             labels.pop(text, None)
-        else:
+        elif kind == "note":
             notes.append(text)
+        elif text in notes:
+            del notes[len(notes) - 1 - notes[::-1].index(text)]
     return tuple(labels), tuple(notes)
 
 
 def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
     """Return the events of a run in the order in which they were written."""
     out: list[Event] = []
-    for line, item in _lines(layout.events, problems):
+    for line, item in read_lines(layout.events, problems):
         try:
-            event = _event(item)
+            event = event_of(item)
         except Wrong:
             problems.append(_line_problem(layout.events, line))
             continue
@@ -60,7 +63,12 @@ def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
     return tuple(out)
 
 
-def _event(item: dict[str, Any]) -> Event:
+def event_of(item: dict[str, Any]) -> Event:
+    """Return an event as its line has it.
+
+    Raises:
+        Wrong: a field is of another type.
+    """
     return Event(
         step=fields.whole(item, "step", 0),
         severity=fields.choice(item, "severity", SEVERITIES, "info"),
@@ -83,7 +91,7 @@ def read_evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:
     for name in names:
         if name.endswith(".json") and not name.startswith(".tmp-"):
             try:
-                out.append(_eval(read_json(layout.evals / name)))
+                out.append(eval_of(read_json(layout.evals / name)))
             except FileNotFoundError:
                 continue  # removed since it was listed
             except (Corrupt, Wrong):
@@ -91,7 +99,12 @@ def read_evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:
     return tuple(sorted(out, key=lambda item: (item.step, item.task, item.created_at_ms)))
 
 
-def _eval(data: dict[str, Any]) -> Eval:
+def eval_of(data: dict[str, Any]) -> Eval:
+    """Return an evaluation as its file has it.
+
+    Raises:
+        Wrong: a field is missing, or of another type.
+    """
     metrics = fields.mapping(data, "metrics")
     return Eval(
         id=fields.text(data, "id"),
@@ -106,7 +119,8 @@ def _eval(data: dict[str, Any]) -> Eval:
     )
 
 
-def _lines(path: Path, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) of a file of JSON lines; `problems` names the damaged ones."""
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:

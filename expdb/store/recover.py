@@ -15,10 +15,12 @@ from pathlib import Path
 from expdb.errors import Corrupt
 from expdb.model import RunState, Series
 from expdb.store import attempts as attempt_files
-from expdb.store import checkpoints, points, series
+from expdb.store import checkpoints, points, series, writers
 from expdb.store.files import exclusive, write_json
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.media import seal_journal
+from expdb.store.media_journal import media_journals
 from expdb.store.parts import read_list
 from expdb.store.runs import ENDED, read_run
 from expdb.store.seal import seal
@@ -27,7 +29,7 @@ from expdb.store.status import Status, read_status, write_status
 Journals = Mapping[tuple[int, int], list[Path]]
 """(attempt, rank) -> journals, in order."""
 
-SIGNS = re.compile(r"rank-\d+\.\d+\.wal|live\.json|log\.txt|owner\.json")
+SIGNS = re.compile(r"rank-\d{1,6}\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 
 def needs_recovery(layout: RunLayout) -> bool:
@@ -36,10 +38,32 @@ def needs_recovery(layout: RunLayout) -> bool:
     """
     attempts = attempt_files.numbers(layout)
     return (
-        any(points.journals(layout, number) for number in attempts)
+        any(left_journals(layout, number) or left_media(layout, number) for number in attempts)
         or bool(checkpoints.cut_off(layout))
         or _is_uncounted(layout, attempts)
     )
+
+
+def left_journals(
+    layout: RunLayout, attempt: int, *, assume_dead: bool = False
+) -> dict[int, list[Path]]:
+    """Return rank -> journals of one attempt, but those of another writer that may live."""
+    return {
+        rank: paths
+        for rank, paths in points.journals(layout, attempt).items()
+        if not rank or not writers.is_open(layout, attempt, rank, assume_dead=assume_dead)
+    }
+
+
+def left_media(
+    layout: RunLayout, attempt: int, *, assume_dead: bool = False
+) -> dict[tuple[int, int], Path]:
+    """Return (rank, number) -> journal of media of one attempt, but those that may be written."""
+    return {
+        (rank, number): path
+        for (rank, number), path in media_journals(layout, attempt).items()
+        if not rank or not writers.is_open(layout, attempt, rank, assume_dead=assume_dead)
+    }
 
 
 def _is_uncounted(layout: RunLayout, attempts: list[int]) -> bool:
@@ -90,14 +114,19 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
         journals = {
             (number, rank): paths
             for number in attempts
-            for rank, paths in points.journals(layout, number).items()
+            for rank, paths in left_journals(layout, number, assume_dead=assume_dead).items()
         }
         through = {at: _seal_journals(layout, *at, paths) for at, paths in journals.items()}
         if attempt_files.numbers(layout) != attempts:
             return RunState.RUNNING  # resumed at this moment: what follows is the new attempt's
         checkpoints.bring_back(layout)
+        for number in attempts:
+            left = left_media(layout, number, assume_dead=assume_dead)
+            for (rank, at), path in left.items():
+                seal_journal(layout, path, attempt=number, rank=rank, number=at)
         last = attempts[-1] if attempts else 0
-        counted = {rank: seq for (number, rank), seq in through.items() if number == last}
+        counted = writers.sealed_through(layout, last, assume_dead=assume_dead)
+        counted |= {rank: seq for (number, rank), seq in through.items() if number == last}
         book = recount(layout, through_seq=counted, known=run.series)
         state = _record_crash(layout, state, book, last, ended_at_ms)
         _remove(journals)
@@ -179,11 +208,30 @@ def recount(
     """Count the series again from the visible points, all or the named keys; write series.json.
 
     `through_seq` is what the points include of the last attempt's journals, where these still
-    stand. Where sealed points cannot be read, the files are named in `problems`, and a summary that
-    is known (of `known`, else of series.json) stays as it is; it is `unordered` in the book.
+    stand; of its ranks beside 0 only those named there are counted. Where sealed points cannot be
+    read, the files are named in `problems`, and a summary that is known (of `known`, else of
+    series.json) stays as it is; it is `unordered` in the book.
     """
+    book = count_again(layout, keys=keys, through_seq=through_seq, known=known, problems=problems)
+    if through_seq is not None:
+        book.attempt, book.through_seq = max(attempt_files.numbers(layout), default=0), {}
+        book.through_seq.update(through_seq)
+    book.save(layout.series_json)
+    return book
+
+
+def count_again(
+    layout: RunLayout,
+    *,
+    keys: Iterable[str] | None = None,
+    through_seq: Mapping[int, int] | None = None,
+    known: Mapping[str, Series] | None = None,
+    problems: list[str] | None = None,
+) -> series.SeriesBook:
+    """Return what `recount` writes, without writing it; `through_seq` as in series.json if None."""
     import numpy as np
 
+    attempts = attempt_files.numbers(layout)
     try:
         saved = series.load(layout.series_json)
     except Corrupt:
@@ -192,6 +240,8 @@ def recount(
     book, missing = series.SeriesBook() if keys is None else saved.copy(), list[str]()
     keys = None if keys is None else sorted(keys)
     table = points.read_series(layout.root, keys, problems=[], missing=missing)
+    counted = saved.through_seq if through_seq is None else through_seq
+    table = points.standing(points.of_ranks(table, max(attempts, default=0), {0, *counted}))
     for key in keys or ():
         book.drop(key)
     if table.num_rows:
@@ -209,10 +259,6 @@ def recount(
             book.keep(known[key])
     if problems is not None:
         problems.extend(missing)
-    if through_seq is not None:
-        book.attempt, book.through_seq = max(attempt_files.numbers(layout), default=0), {}
-        book.through_seq.update(through_seq)
-    book.save(layout.series_json)
     return book
 
 

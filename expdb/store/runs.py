@@ -25,7 +25,7 @@ from expdb.model import (
     Series,
 )
 from expdb.store import attempts as attempt_files
-from expdb.store import fields, points, series
+from expdb.store import fields, points, series, writers
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
@@ -140,8 +140,17 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
         num_dropped=status.num_dropped,
         bytes=sum(status.files.values()),
         problems=tuple(problems),
+        host=attempt_files.host(layout, numbers[-1]) if numbers else "",
         version=version,
     )
+
+
+def state_now(run_dir: Path, *, store_root: Path) -> tuple[RunState, str]:
+    """Return the state of a run that is true now, and the reason, without a look at its points."""
+    layout = RunLayout(run_dir)
+    numbers = attempt_files.numbers(layout)
+    _, state, why = _state(layout, numbers, StoreLayout(store_root).meta, [])
+    return state, why
 
 
 def read_identity(layout: RunLayout) -> dict[str, Any]:
@@ -167,23 +176,33 @@ def read_identity(layout: RunLayout) -> dict[str, Any]:
     return data
 
 
+def identity_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run that run.json holds.
+
+    Raises:
+        Wrong: a field is missing, or of another type.
+    """
+    return {
+        "id": RunId(fields.text(data, "id")),
+        "experiment": fields.text(data, "experiment"),
+        "variant": fields.text(data, "variant", ""),
+        "seed": _seed(data.get("seed")),
+        "created_at_ms": fields.whole(data, "created_at_ms", 0),
+        "parent": _run_at(data, "parent"),
+        "fork": _run_at(data, "fork"),
+        "objective": _objective(data),
+        "digest": fields.text(data, "digest", ""),
+        "canonical": fields.text(data, "canonical", "{}"),
+        "settings": fields.mapping(data, "settings", {}),
+        "command": fields.texts(data, "command", ()),
+        "study": fields.maybe_text(data, "study") or "",
+    }
+
+
 def _identity(layout: RunLayout, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a run that run.json holds."""
+    """Return the fields of a run that its run.json holds."""
     try:
-        return {
-            "id": RunId(fields.text(data, "id")),
-            "experiment": fields.text(data, "experiment"),
-            "variant": fields.text(data, "variant", ""),
-            "seed": _seed(data.get("seed")),
-            "created_at_ms": fields.whole(data, "created_at_ms", 0),
-            "parent": _run_at(data, "parent"),
-            "fork": _run_at(data, "fork"),
-            "objective": _objective(data),
-            "digest": fields.text(data, "digest", ""),
-            "canonical": fields.text(data, "canonical", "{}"),
-            "settings": fields.mapping(data, "settings", {}),
-            "command": fields.texts(data, "command", ()),
-        }
+        return identity_of(data)
     except Wrong as error:
         raise Corrupt(
             f"run.json of {layout.root.name} is damaged at `{error}`",
@@ -278,6 +297,8 @@ def _series(
             told.extend(_doubts(layout, numbers, book, is_there=saved is not None))
         if state not in ENDED and numbers:
             _count_journals(layout, numbers[-1], book, told)
+        if numbers:
+            writers.add_ranks(layout, numbers[-1], book, told)
         if _version(layout.series_json) == saved:
             problems.extend(told)
             return dict(book.series)
@@ -297,11 +318,10 @@ def _doubts(
 def _count_journals(
     layout: RunLayout, attempt: int, book: series.SeriesBook, problems: list[str]
 ) -> None:
-    for rank in points.journals(layout, attempt):
-        after = book.through(attempt, rank)
-        values = points.live_values(layout, attempt, rank, after_seq=after, problems=problems)
-        for key, column in points.as_columns(values).items():
-            book.update(key, column.steps, column.values)
+    after = book.through(attempt, 0)
+    values = points.live_values(layout, attempt, 0, after_seq=after, problems=problems)
+    for key, column in points.as_columns(values).items():
+        book.update(key, column.steps, column.values)
 
 
 def _version(path: Path) -> tuple[int, int] | None:

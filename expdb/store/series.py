@@ -78,6 +78,11 @@ class SeriesBook:
         self.unordered.discard(key)
         self._series[key] = _summarize(key, steps, values)
 
+    def join(self, series: Series) -> None:
+        """Count the summary of another writer's points of a key."""
+        old = self._series.get(series.key)
+        self._series[series.key] = series if old is None else _merge(old, series)
+
     def keep(self, series: Series) -> None:
         """Keep a summary that cannot be counted again now, though not all points may be in it."""
         self._series[series.key] = series

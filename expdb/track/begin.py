@@ -20,13 +20,13 @@ from expdb.store import attempts as attempt_files
 from expdb.store.files import write_bytes, write_json
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout
+from expdb.store.marks import add_mark
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
 from expdb.track.config import Composed, yaml_text
 from expdb.track.environment import describe
 from expdb.track.folder import remove_empty, store_of_run_dir
 from expdb.track.job import Job
-from expdb.track.marks import add_mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def _utf8(text: str) -> bytes:
 
 def _identity_json(run: str, job: Job, identity: Identity, composed: Composed) -> dict[str, Any]:
     settings = identity.settings
-    redact = composed.redactor.command
+    redact, known = composed.redactor.command, composed.redactor.known
     return {
         "format": FORMAT,
         "needs": NEEDS,
@@ -136,6 +136,7 @@ def _identity_json(run: str, job: Job, identity: Identity, composed: Composed) -
         "experiment": identity.experiment,
         "variant": identity.variant,
         "seed": identity.seed,
+        "study": known(settings["study"]) if settings["study"] else None,
         "created_at_ms": time.time_ns() // 1_000_000,
         "objective": asdict(identity.objective) if identity.objective is not None else None,
         "parent": asdict(identity.parent) if identity.parent is not None else None,

@@ -36,6 +36,7 @@ def leave_in_child(run: Run | None) -> None:
     if run is not None:
         run._forked = True
         run._recorder.abandon()
+        run._media.abandon()
 
 
 def end_at_exit(run: Run | None) -> None:

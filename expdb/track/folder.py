@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from expdb.conf.script import entry_script
 from expdb.store.ids import is_id, new_id
 from expdb.store.layout import StoreLayout
 from expdb.store.locate import store_for_script
 
 ADHOC = "adhoc"
 SWEEP_FILE = "multirun.yaml"
-
-
-def entry_script() -> Path:
-    """Return the script that this process was started with; the current folder's `main` without
-    one.
-    """
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return Path(file).absolute() if file else Path.cwd() / "main"
 
 
 def experiment_of(overrides: Sequence[str], key: str = "exp") -> str:

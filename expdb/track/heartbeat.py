@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from expdb.store.attempts import HEARTBEAT_S
 from expdb.store.layout import RunLayout
@@ -18,7 +19,10 @@ from expdb.store.store import reason
 
 
 class Heartbeat:
-    """Beats every 10 s and syncs every `sync_s` until it is stopped."""
+    """Beats every 10 s and syncs every `sync_s` until it is stopped.
+
+    `live` is the file that it touches; `beside` is called after each sync of the journal.
+    """
 
     def __init__(
         self,
@@ -28,9 +32,12 @@ class Heartbeat:
         *,
         sync_s: float,
         on_trouble: Callable[[str], None],
+        live: Path | None = None,
+        beside: Callable[[], None] = lambda: None,
     ) -> None:
-        self._live = layout.attempt(attempt) / "live.json"
+        self._live = live or layout.attempt(attempt) / "live.json"
         self._recorder = recorder
+        self._beside = beside
         self._sync_s = max(0.5, sync_s)
         self._on_trouble = on_trouble
         self._stopped = threading.Event()
@@ -51,6 +58,7 @@ class Heartbeat:
         due = time.monotonic() + HEARTBEAT_S
         while not self._stopped.wait(self._sync_s):
             self._recorder.sync()
+            self._beside()
             if time.monotonic() >= due:
                 self._beat()
                 due = time.monotonic() + HEARTBEAT_S

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expdb.conf.script import entry_script
 from expdb.digest import canonical, ignored, leaves
 from expdb.redact import MARK, is_secret_key
-from expdb.track.folder import entry_script, experiment_of
+from expdb.track.folder import experiment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,15 @@ class Job:
     choices: tuple[tuple[str, str], ...] = ()
     """Config group -> chosen option, `exp` and Hydra's own left out."""
     is_sweep: bool = False
+    callbacks: tuple[str, ...] = ()
+    """Overrides of Hydra's callbacks; without them a script that is pinned by one has no run."""
 
     @property
     def command(self) -> tuple[str, ...]:
         """The command that starts this job alone: `python SCRIPT OVERRIDES`."""
         script = os.path.relpath(entry_script())
-        return ("python", script, *(self.overrides if self.config_name else sys.argv[1:]))
+        own = (*self.overrides, *self.callbacks) if self.config_name else sys.argv[1:]
+        return ("python", script, *own)
 
 
 def current_job() -> Job:
@@ -57,6 +61,11 @@ def current_job() -> Job:
         config_name=config.job.config_name,
         choices=choices,
         is_sweep=str(config.mode).endswith("MULTIRUN"),
+        callbacks=tuple(
+            str(item)
+            for item in config.overrides.get("hydra") or ()
+            if str(item).lstrip("+").startswith("hydra/callbacks=")
+        ),
     )
 
 

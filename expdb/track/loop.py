@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.track import rng
+from expdb.track.control import Asked, Control, agreed, wait_for_go
 from expdb.track.signals import StopRequest
 from expdb.track.throughput import Delayed, Pace, due_between
 from expdb.track.update import Engine, Precision, Result, Update
@@ -38,7 +39,8 @@ class Loop:
     A run that resumes or forks is restored before the first update. `evaluate(k)` returns metrics;
     it runs at step 0, every `eval_every` steps and at the end, in eval mode, without gradients. A
     checkpoint is written every `save_every` steps, every `save_every_s` seconds, and at the end.
-    SIGTERM and SIGUSR1: checkpoint at the next border, state preempted, exit 143.
+    SIGTERM and SIGUSR1: checkpoint at the next border, state preempted, exit 143. What `expdb ctl`
+    asks for is done at the next border too.
 
     Raises:
         BadInput: a value makes no sense, or the state has no loader or no optimizer.
@@ -84,6 +86,7 @@ class Loop:
             state, accum=accum, precision=precision, clip=clip, clock=clock, requests=self._requests
         )
         self._stop = StopRequest()
+        self._control: Control = getattr(run, "control", None) or Control(None)
         self._pace = Pace()
         self._losses = Delayed()
         self._shown: deque[float] = deque(maxlen=SHOWN)
@@ -121,20 +124,62 @@ class Loop:
         """Do what is due between two updates; False when the loop is at its end."""
         step = self.step
         self._settle(wait=False)
-        stop, save = self._asked()
-        self._stop_if(stop)
-        if self._evaluation_due(step):
-            self._run_evaluation(step)
-            self._stop_if(self._engine.world == 1 and bool(self._stop.name))
+        asked = self._asked()
+        if asked.pause:
+            asked = self._pause(step)
+        self._stop_if(asked.stop)
         end = step >= self.max_steps
-        if step > 0 and step != self._saved_step and (save or end or self._is_multiple(step)):
-            self._save(step, final=end)
+        self._act(step, asked, is_due=True)
         if end:
             self._settle(wait=True)
         self.run.step = self.step
         if self.state.loop.device_tokens is None:
             self.run.num_tokens = self.state.loop.tokens
         return not end
+
+    def _act(self, step: int, asked: Asked, *, is_due: bool) -> None:
+        """Evaluate and save where it is asked for, or with `is_due` where the intervals say so."""
+        is_new = self.state.loop.evaluated_step != step or self._forked
+        wanted = asked.evaluate and is_new and self._evaluate is not None
+        if wanted or (is_due and self._evaluation_due(step)):
+            self._run_evaluation(step)
+            self._stop_if(self._engine.world == 1 and bool(self._stop.name))
+        end = is_due and step >= self.max_steps
+        save = asked.save or end or (is_due and self._is_multiple(step))
+        if save and step > 0 and step != self._saved_step:
+            self._save(step, final=end)
+        self._answer(step)
+
+    def _answer(self, step: int) -> None:
+        """Say to `expdb ctl` what was done at this border."""
+        control = self._control
+        if control.is_open("eval"):
+            has = self._evaluate is not None
+            control.finish("eval", step, "evaluated" if has else "it has no evaluation", ok=has)
+        if control.is_open("save"):
+            outcome = "" if step else "nothing to save before the first update"
+            try:
+                self.run.settle(wait=True)  # whoever asked may copy it now
+            except ExpdbError as error:
+                outcome = f"no checkpoint: {error.message}"
+            if step != self._saved_step:
+                outcome = outcome or "no checkpoint"
+            control.finish("save", step, outcome or "checkpoint saved", ok=not outcome)
+
+    def _pause(self, step: int) -> Asked:
+        """Wait at this border until `expdb ctl RUN go`; the heartbeat goes on."""
+        self.run.event(step, "info", "ctl", f"paused; go on: expdb ctl {self.run.id[:4]} go")
+        with self._phase("paused"):
+            asked = wait_for_go(
+                self._control,
+                step,
+                poll=lambda: agreed(self._engine, self._requests()),
+                act=lambda found: self._act(step, found, is_due=False),
+            )
+        if not asked.stop:
+            self.run.event(step, "info", "ctl", "goes on")
+            self._control.finish("go", step, "goes on")
+        return asked
 
     # Evaluation
 
@@ -192,17 +237,21 @@ class Loop:
     def _is_multiple(self, step: int) -> bool:
         return self._save_every is not None and step % self._save_every == 0
 
-    def _requests(self) -> tuple[bool, ...]:
-        """Return what this rank asks for: (stop, save now)."""
+    def _requests(self) -> Asked:
+        """Return what this rank asks for."""
+        asked = self._control.take(self.step)
         waited = self._clock() - self._saved_s
         save = self._save_every_s is not None and waited >= self._save_every_s
-        return bool(self._stop.name), save
+        if save or self._stop.name:
+            asked = asked._replace(
+                stop=asked.stop or bool(self._stop.name), save=asked.save or save
+            )
+        return asked
 
-    def _asked(self) -> tuple[bool, bool]:
+    def _asked(self) -> Asked:
         """Return what any rank asks for, the same on all of them."""
         if self._engine.world == 1:
-            stop, save = self._requests()
-            return stop, save
+            return self._requests()
         if self._engine.agreed is not None:
             copy = Delayed()
             copy.push(self.step, *self._engine.agreed)
@@ -211,22 +260,24 @@ class Loop:
         # On CUDA the answer of the update before is read: it is there, the newest is under way.
         lag = 1 if self._engine.device.type == "cuda" else 0
         if len(self._agreed) <= lag:
-            return False, False
-        [(_, (num_stop, num_save))] = self._agreed.popleft().drain()
-        return num_stop > 0, num_save > 0
+            return Asked()
+        [(_, counts)] = self._agreed.popleft().drain()
+        return Asked(*(number > 0 for number in counts))
 
     def _stop_if(self, stop: bool) -> None:
         if not stop:
             return
-        step, name = self.step, self._stop.name or "a signal on another rank"
+        other = "ctl stop" if self._control.is_open("stop") else "a signal on another rank"
+        step, name = self.step, self._stop.name or other
         # Before the first update there is nothing to keep: a start from nothing repeats it.
-        outcome = "checkpoint saved" if step else "before the first update"
+        outcome, ok = "checkpoint saved" if step else "before the first update", True
         try:
             if step and step != self._saved_step:
                 self._save(step, final=True)
             self._settle(wait=True)
         except ExpdbError as error:
-            outcome = f"no checkpoint: {error.message}"
+            outcome, ok = f"no checkpoint: {error.message}", False
+        self._control.finish("stop", step, outcome, ok=ok)
         self.run.preempt(f"{name} at step {step}, {outcome}")
         raise SystemExit(EXIT_PREEMPTED)
 

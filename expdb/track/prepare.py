@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expdb.conf.script import entry_script
 from expdb.digest import digest
 from expdb.errors import Corrupt
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
@@ -18,7 +19,7 @@ from expdb.store.head import Head, read_head
 from expdb.store.locate import store_for_script
 from expdb.store.store import Store, open_store
 from expdb.track.config import Composed, plain_section, read_config
-from expdb.track.folder import entry_script, store_of_run_dir
+from expdb.track.folder import store_of_run_dir
 from expdb.track.job import Job, current_job, experiment, variant_of
 from expdb.track.launch import Launch, find_launch
 from expdb.track.settings import declared_objective, effective, objective_of

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from expdb.errors import Conflict
 from expdb.model import Objective
+from expdb.store import writers
+from expdb.store.files import reason
 from expdb.store.layout import RunLayout
 from expdb.store.store import Store
 from expdb.track.console import Console
+from expdb.track.control import Control
+from expdb.track.rank_log import RankLog
+from expdb.track.scalars import whole_step
 
 if TYPE_CHECKING:
     from expdb.track.checkpoint import Checkpointer
@@ -19,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class QuietRun:
-    """Has the methods of a run; only checkpoints do something, on a rank that has to take part in
-    them.
+    """Has the methods of a run; on a rank beside 0 checkpoints and `log(..., all_ranks=True)` do
+    something.
     """
 
     def __init__(
@@ -49,8 +56,50 @@ class QuietRun:
         self.console = Console(StringIO() if layout is not None else None, mode="quiet")
         self._fork = fork
         self._checkpointer: Checkpointer | None = None
+        self.control = Control(None)
+        self._log: RankLog | None = None
+        self._is_refused = False
+        """Whether this rank could not be claimed: said once, and nothing is recorded."""
 
-    def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log(
+        self, metrics: Mapping[str, Any], step: int | None = None, *, all_ranks: bool = False
+    ) -> None:
+        """Record nothing; with `all_ranks` a rank beside 0 records the values under its own rank.
+
+        Raises:
+            BadInput: with `all_ranks`, as that of a run.
+        """
+        if not all_ranks or self.layout is None or self._is_refused:
+            return
+        at = self.step if step is None else whole_step(step)
+        log = self._rank_log(self.layout)
+        if log is not None:
+            log.log(metrics, at)
+
+    def _rank_log(self, layout: RunLayout) -> RankLog | None:
+        if self._log is None:
+            try:
+                writers.claim_rank(layout, self.attempt, self.rank)
+                self._log = RankLog(layout, self.attempt, self.rank, on_trouble=self._say_trouble)
+            except (OSError, Conflict) as error:
+                why = reason(error) if isinstance(error, OSError) else error.message
+                self._say_trouble(f"store: {why}; rank {self.rank} records nothing")
+                self._is_refused = True
+        return self._log
+
+    def _say_trouble(self, message: str) -> None:
+        Console(mode="quiet").warning(message)  # of this rank alone, so rank 0 cannot say it
+
+    def log_text(self, key: str, text: str, step: int | None = None) -> None:
+        """Record nothing."""
+
+    def log_hist(self, key: str, values: Any, step: int | None = None, **facts: Any) -> None:
+        """Record nothing."""
+
+    def log_table(self, key: str, rows: Any = None, step: int | None = None, **facts: Any) -> None:
+        """Record nothing."""
+
+    def log_image(self, key: str, image: Any, step: int | None = None, **facts: Any) -> None:
         """Record nothing."""
 
     def log_eval(self, task: str, metrics: Mapping[str, Any], **facts: Any) -> None:
@@ -64,6 +113,12 @@ class QuietRun:
 
     def note(self, message: str) -> None:
         """Record nothing."""
+
+    def alert(self, text: str, *, level: str = "warn", step: int | None = None) -> None:
+        """Record nothing."""
+
+    def artifact(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Copy nothing."""
 
     def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
         """Record nothing."""
@@ -97,13 +152,21 @@ class QuietRun:
         return float("nan")
 
     def finish(self) -> None:
-        """Do nothing."""
+        """Seal what this rank recorded.
+
+        Raises:
+            Corrupt: something is still unwritten.
+        """
+        if self._log is not None:
+            self._log.close()
 
     def fail(self, why: str) -> None:
-        """Do nothing."""
+        """Seal what this rank recorded."""
+        self.finish()
 
     def preempt(self, why: str) -> None:
-        """Do nothing."""
+        """Seal what this rank recorded."""
+        self.finish()
 
     def __enter__(self) -> QuietRun:
         return self
@@ -114,4 +177,4 @@ class QuietRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        return None
+        self.finish()

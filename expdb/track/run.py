@@ -21,7 +21,9 @@ from expdb.errors import BadInput, Corrupt, ExpdbError
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
+from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
+from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
 from expdb.store.recover import recount
 from expdb.store.series import SeriesBook
@@ -34,20 +36,21 @@ from expdb.track.ending import (
     interrupted_words,
     leave_in_child,
 )
-from expdb.track.evals import new_eval
 from expdb.track.heartbeat import Heartbeat
+from expdb.track.logs import Logs
 from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
 
 if TYPE_CHECKING:
     from expdb.monitor.detector import Detector
     from expdb.track.checkpoint import Checkpointer
+    from expdb.track.control import Control
     from expdb.track.state import State
 
 FLOATS = frozenset([float])
 
 
-class Run:
+class Run(Logs):
     """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
 
     def __init__(
@@ -85,13 +88,22 @@ class Run:
         self._recorder = Recorder(
             layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
         )
+        self._media = MediaRecorder(
+            layout, run=self.id, attempt=self.attempt, on_trouble=self._say_trouble
+        )
         self._queue = DeviceQueue(self._write)
         self._checkpointer: Checkpointer | None = None
+        self._control: Control | None = None
         self._started_at = time.monotonic()
         self._open, self._forked = True, False
         sync_s, trouble = float(settings["journal"]["fsync_interval_s"]), self._say_trouble
         self._heartbeat = Heartbeat(
-            layout, self.attempt, self._recorder, sync_s=sync_s, on_trouble=trouble
+            layout,
+            self.attempt,
+            self._recorder,
+            sync_s=sync_s,
+            on_trouble=trouble,
+            beside=self._media.sync,
         )
         self._heartbeat.start()
         handle = weakref.ref(self)
@@ -99,11 +111,14 @@ class Run:
         self._at_exit = lambda: end_at_exit(handle())
         atexit.register(self._at_exit)
 
-    def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log(
+        self, metrics: Mapping[str, Any], step: int | None = None, *, all_ranks: bool = False
+    ) -> None:
         """Record values at a step (`run.step` without one): state after `step` updates.
 
         Values are host or device scalars (see expdb.track.scalars). Host values are on disk when
         this returns; device values are copied without a sync and are on disk a few steps later.
+        With `all_ranks` the other ranks of the launch record theirs too, each under its own rank.
 
         Raises:
             BadInput: a name is empty or no text, or a value is no number; the good ones are
@@ -139,32 +154,6 @@ class Run:
         if self._checkpointer is not None and objective is not None and objective.metric in keys:
             self._checkpointer.note_value(step, latest[objective.metric][1])
 
-    def log_eval(
-        self,
-        task: str,
-        metrics: Mapping[str, Any],
-        *,
-        step: int | None = None,
-        n: int | None = None,
-        shots: int | None = None,
-        scorer: str = "",
-        items: Any = None,
-    ) -> None:
-        """Record one evaluation of the weights at a step; also writes `eval/<task>/<metric>`
-        points.
-
-        `items` is what was scored, as a path, rows, or a digest (`sha256:...`): two evals are
-        comparable when it is equal.
-
-        Raises:
-            BadInput: the task is empty, or a value is no number.
-        """
-        self._require_open()
-        at = self.step if step is None else whole_step(step)
-        found = new_eval(task, metrics, step=at, n=n, shots=shots, scorer=scorer, items=items)
-        self._side.write("an evaluation", lambda: found.write(self.layout))
-        self.log({f"eval/{task}/{name}": value for name, value in found.values.items()}, step=at)
-
     def use_data(
         self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
     ) -> None:
@@ -199,6 +188,16 @@ class Run:
                 protected=lambda: protected_steps(self.store, self.id),
             )
         return self._checkpointer
+
+    @property
+    def control(self) -> Control:
+        """What `expdb ctl` asks of this attempt; `Loop` looks at it, an own loop may."""
+        if self._control is None:
+            from expdb.track.control import Control
+
+            trouble = self._say_trouble
+            self._control = Control(self.layout, self.attempt, on_trouble=trouble)
+        return self._control
 
     def checkpoint(self, step: int, state: State) -> None:
         """Save the full training state of a step; its tensors may change again when this returns.
@@ -261,28 +260,11 @@ class Run:
         series = self._recorder.update_book().get(self.objective.metric)
         return series.read(self.objective)[0] if series is not None else float("nan")
 
-    def note(self, message: str) -> None:
-        """Add a line of text to the run."""
-        from expdb.track.marks import add_mark
-
-        self._require_open()
-        said = self._redactor.text(message)
-        self._side.write("a note", lambda: add_mark(self.layout, "note", said))
-
     def watch(self, step: int, values: Mapping[str, float]) -> None:
         """Let the declared rules look at a step; what they find is recorded and said."""
         for rule in self._rules.values():
             for found in rule.update(step, values):
                 self.event(found.step, found.severity, found.rule, found.message, found.runbook)
-
-    def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
-        """Record what a rule found, and say it."""
-        from expdb.track.marks import add_event
-
-        said = self._redactor.text(message)
-        self._side.write("an event", lambda: add_event(self.layout, step, severity, rule, said))
-        self._side.attempt("the status", self._save_status)
-        self.console.warn(step, f"{rule}: {message}", runbook)
 
     def finish(self) -> None:
         """End the run well; a second call does nothing.
@@ -344,6 +326,7 @@ class Run:
         self._status.last_step = self._last_step()
         try:
             self._recorder.close()
+            self._media.close()
             if self._recorder.book.unordered:
                 self._recorder.book = recount(self.layout, keys=self._recorder.book.unordered)
             else:
@@ -353,6 +336,7 @@ class Run:
             self._status.state, self._status.reason = state, why
             self._status.ended_at_ms = time.time_ns() // 1_000_000
             self._save_status()
+            self._fold()
         except OSError as error:
             raise Corrupt(
                 f"{self.id} could not be finished: {reason(error)}; its points are in the journal",
@@ -363,8 +347,19 @@ class Run:
         if failure is not None:
             raise failure
 
+    def _fold(self) -> None:
+        try:
+            if fold(self.store.root, self.layout):
+                self._save_status()
+        except ExpdbError as error:
+            self._say_trouble(f"the points of other ranks are not counted yet: {error.message}")
+
+    def _changed(self, *, is_event: bool = False) -> None:
+        if is_event:  # the rest is found without it: readers look at a live run each time
+            self._side.attempt("the status", self._save_status)
+
     def _save_status(self) -> None:
-        self._status.num_dropped = self._recorder.num_dropped
+        self._status.num_dropped = self._recorder.num_dropped + self._media.num_dropped
         self._status.max_steps = self.console.max_steps or self._status.max_steps
         write_status(self.layout, self._status)
 

@@ -99,15 +99,15 @@ def on_device(value: Any) -> bool:
 
 
 class DeviceQueue:
-    """Device scalars on their way to the host: copied at the call, written when the copy has
-    arrived.
+    """Numbers on their way from a device to the host: copied at the call, handed on when the copy
+    has arrived.
 
-    Order of writes is the order of calls. Nothing here waits but `drain(wait=True)`.
+    They are handed on in the order of the calls. Nothing here waits but `drain(wait=True)`.
     """
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._pending: deque[tuple[tuple[str, ...], Any, Any, int, int]] = deque()
+        self._pending: deque[tuple[Callable[[list[float]], None], Any, Any]] = deque()
 
     def put(self, values: Mapping[str, Any], step: int, time_ms: int) -> None:
         """Start the copies of one call's device scalars: one a device, in stream order."""
@@ -116,25 +116,35 @@ class DeviceQueue:
         devices: dict[Any, dict[str, Any]] = {}
         for key, value in values.items():
             devices.setdefault(value.device, {})[key] = value
-        for device, own in devices.items():
+        for own in devices.values():
             flat = [value.detach().reshape(()).to(torch.float64) for value in own.values()]
-            stacked = torch.stack(flat)
-            host = torch.empty(len(flat), dtype=torch.float64, pin_memory=True)
-            host.copy_(stacked, non_blocking=True)
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            event.record(torch.cuda.current_stream(device))
-            self._pending.append((tuple(own), host, event, step, time_ms))
+            keys = tuple(own)
+
+            def then(found: list[float], keys: tuple[str, ...] = keys) -> None:
+                self._write(keys, tuple(found), step, time_ms)
+
+            self.put_row(torch.stack(flat), then)
+
+    def put_row(self, row: Any, then: Callable[[list[float]], None]) -> None:
+        """Start the copy of a float64 row on a device; `then` gets it when it has arrived."""
+        import torch
+
+        host = torch.empty(len(row), dtype=torch.float64, pin_memory=True)
+        host.copy_(row, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(row.device))
+        self._pending.append((then, host, event))
 
     def drain(self, *, wait: bool = False) -> None:
-        """Write what has arrived; with `wait` everything."""
+        """Hand on what has arrived; with `wait` everything."""
         while self._pending:
-            keys, host, event, step, time_ms = self._pending[0]
+            then, host, event = self._pending[0]
             if wait:
                 event.synchronize()
             elif not event.query():
                 return
             self._pending.popleft()
-            self._write(keys, tuple(host.tolist()), step, time_ms)
+            then(host.tolist())
 
     def __len__(self) -> int:
         return len(self._pending)

@@ -25,6 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "seed_key": "seed",
     "experiment_key": "exp",
     "labels": [],
+    "study": None,
     "digest": {
         "ignore": [
             "expdb", "hydra", "loop.num_workers", "loop.device", "loop.print_every", "loop.log_dir",
@@ -45,7 +46,7 @@ DEFAULTS: dict[str, Any] = {
     "require": [],
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
-FREE = frozenset(["store", "resume", "fork", "mode", "keep"])
+FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study"])
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
@@ -68,6 +69,8 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(out["keep"], Mapping):
         raise BadInput(f"expdb.keep is {type(out['keep']).__name__}, not a mapping")
     out["keep"] = asdict(keep_of(out["keep"]))
+    if out["study"] is not None:
+        out["study"] = _checked(out["study"], "", "expdb.study")
     for name, allowed in CHOICES.items():
         if out[name] not in allowed:
             raise BadInput(

@@ -17,6 +17,7 @@ from expdb.store.status import Status, write_status
 from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
 from expdb.track.console import Console
+from expdb.track.held import held
 from expdb.track.opening import open_console
 from expdb.track.parent import find_parent
 from expdb.track.pin import pin_code
@@ -43,11 +44,17 @@ def start(
     `cfg` is a DictConfig, mapping, dataclass or Namespace. Arguments left out are taken from its
     `expdb:` section, then from the defaults: `resume="auto"`, `dirty="snapshot"`, `mode="on"`.
     `objective` and `seed` are found in the config under `objective` and `expdb.seed_key`.
+    In a job that `hydra/callbacks=expdb` has started a run for, it is that run.
 
     Raises:
         ExpdbError: of every kind, before anything is changed but the store's own set-up.
     """
     given = {"resume": resume, "fork": fork, "dirty": dirty, "mode": mode}
+    if (of_job := held()) is not None:
+        said: dict[str, Any] = {"name": name, "store": store, "objective": objective, "seed": seed}
+        said |= {**given, "labels": labels or None}
+        _say_unused(of_job, [key for key, value in said.items() if value is not None])
+        return of_job
     begun = prepare(
         cfg, name=name, store=store, labels=labels, objective=objective, seed=seed, given=given
     )
@@ -64,6 +71,13 @@ def start(
         dirty=begun.settings["dirty"],
     )
     return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+
+
+def _say_unused(run: Handle | QuietRun, names: list[str]) -> None:
+    if names:
+        run.console.warning(
+            f"hydra/callbacks=expdb has started this run: {', '.join(names)} of start() not used"
+        )
 
 
 def _require_finished_op(begun: Start) -> None:

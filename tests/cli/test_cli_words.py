@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -137,7 +138,16 @@ def test_every_command_that_is_proposed_exists() -> None:
             command = cli.expdb.get_command(click.Context(cli.expdb), verb)
             assert command is not None
             options = {name for param in command.params for name in param.opts} | {"--help"}
-            for word in rest.split():
+            takes = {
+                name
+                for param in command.params
+                if isinstance(param, click.Option) and not param.is_flag
+                for name in param.opts
+            }
+            words = rest.split()
+            for before, word in pairwise(["", *words]):
+                if before in takes:
+                    continue  # a value, as in `--sort -age`
                 if word.startswith("-") and word.split("=")[0] not in options and word != "->":
                     wrong.append(f"{path.name}: expdb {verb} {word}")
     assert wrong == []

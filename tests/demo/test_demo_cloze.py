@@ -16,7 +16,8 @@ from expdb.demo.cloze import (
     make_items,
     score_cloze,
 )
-from expdb.demo.model import Decoder, DenseConfig, Layout
+from expdb.demo.layers import DenseConfig, Layout
+from expdb.demo.model import Decoder
 from expdb.errors import BadInput
 
 CONFIG = DenseConfig(d=32, layers=2, heads=2, hidden=48, seq_len=88, init_std=0.3)

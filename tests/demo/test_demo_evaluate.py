@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from expdb.demo.evaluate import evaluate, evaluating, windows
+from expdb.demo.layers import DenseConfig
 from expdb.demo.loss import IGNORE_INDEX
-from expdb.demo.model import Decoder, DenseConfig
+from expdb.demo.model import Decoder
 
 CONFIG = DenseConfig(d=32, layers=1, heads=2, hidden=48, seq_len=16, dropout=0.5, init_std=0.3)
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from expdb.demo.layers import DenseConfig
 from expdb.demo.loss import IGNORE_INDEX, bits_per_byte, lm_loss, perplexity
-from expdb.demo.model import Decoder, DenseConfig
+from expdb.demo.model import Decoder
 
 
 @pytest.fixture(autouse=True)

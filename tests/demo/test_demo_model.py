@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from expdb.demo.build import build_model
+from expdb.demo.layers import DenseConfig, Layout, Rotary
 from expdb.demo.loss import lm_loss
-from expdb.demo.model import Decoder, DenseConfig, Layout, Rotary, count_parameters
+from expdb.demo.model import Decoder, count_parameters
 from expdb.errors import BadInput
 
 TINY = DenseConfig(d=32, layers=2, heads=2, hidden=48, seq_len=24)
@@ -130,6 +131,47 @@ def test_learns_a_repeated_text():
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.5
+
+
+QK = DenseConfig(d=32, layers=2, heads=2, hidden=48, seq_len=24, qk_norm=True)
+
+
+def test_normalised_queries_and_keys_add_two_gains_a_layer():
+    model = build_model({"kind": "dense", "qk_norm": True}, seed=0)
+    assert count_parameters(model) == 381_600 + 3 * 2 * 24 == 381_744
+    plain = build_model({"kind": "dense"}, seed=0)
+    assert torch.equal(model.head.weight, plain.head.weight)
+    assert set(plain.state_dict()) < set(model.state_dict())
+
+
+def test_normalised_heads_make_logits_independent_of_the_scale_of_q_and_k():
+    tokens = some_tokens(2, 24)
+    for config, same in ((QK, True), (TINY, False)):
+        model = tiny(config)
+        with torch.no_grad():
+            model.blocks[0].attn.qkv.weight.mul_(30.0)
+            before = model(tokens)
+            model.blocks[0].attn.qkv.weight[:64].mul_(10.0)  # queries and keys, not values
+            assert torch.allclose(model(tokens), before, atol=1e-4) is same
+
+
+def test_each_head_is_normalised_on_its_own():
+    attention = tiny(QK).blocks[0].attn
+    q = torch.randn(2, 2, 5, 16, generator=torch.Generator().manual_seed(0))
+    q[:, 1] *= 100.0
+    normed = attention.q_norm(q)
+    assert torch.allclose(normed.square().mean(dim=-1), torch.ones(2, 2, 5), atol=1e-4)
+
+
+def test_normalised_heads_stay_causal_and_run_under_autocast():
+    model, tokens = tiny(QK), some_tokens(2, 24)
+    with torch.no_grad():
+        before = model(tokens)
+        tokens[:, 8] = (tokens[:, 8] + 1) % 256
+        assert torch.equal(model(tokens)[:, :8], before[:, :8])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            nll, n = lm_loss(model, {"tokens": tokens})
+    assert nll.item() / n == pytest.approx(math.log(256), abs=0.1)
 
 
 def test_too_many_positions_is_bad_input():

@@ -80,6 +80,27 @@ def test_cosine_with_warmup_as_long_as_the_run_stays_finite():
     assert schedule.factor(9, 1000) == pytest.approx(10 / 30)
 
 
+def test_a_cosine_that_is_held_begins_at_its_part_of_the_tokens():
+    config = CosineConfig(warmup_steps=10, min_ratio=0.1, hold=0.6)
+    schedule = TokenSchedule(optimizer(), config, total_tokens=100_000, total_steps=100)
+    at = {step: schedule.factor(step, step * 1000) for step in (4, 9, 40, 60, 80, 100)}
+    assert at[4] == 0.5
+    assert (at[9], at[40], at[60]) == (1.0, 1.0, 1.0)
+    assert at[80] == pytest.approx(0.55)
+    assert at[100] == pytest.approx(0.1)
+
+
+def test_a_jump_multiplies_the_rate_for_its_steps_and_no_other():
+    jump = MultiStepConfig(warmup_steps=4, jump_at=5, jump_steps=3, jump_factor=30.0)
+    plain = MultiStepConfig(warmup_steps=4)
+    factors = [
+        TokenSchedule(optimizer(), config, total_tokens=10_000, total_steps=10)
+        for config in (plain, jump)
+    ]
+    ratios = [factors[1].factor(k, k * 1000) / factors[0].factor(k, k * 1000) for k in range(10)]
+    assert ratios == [1.0] * 5 + [30.0] * 3 + [1.0] * 2
+
+
 def test_the_rate_of_every_group_and_optimizer_follows():
     one, two = optimizer(), optimizer(lr=1.0)
     schedule = TokenSchedule(
@@ -134,6 +155,9 @@ def test_a_new_base_rate_wins_over_the_loaded_optimizer():
         ({"kind": "cosine", "min_ratio": 2}, "min_ratio"),
         ({"kind": "cosine", "min_ratio": math.nan}, "min_ratio"),
         ({"kind": "cosine", "warmup_steps": -1}, "warmup_steps"),
+        ({"kind": "cosine", "hold": 1.0}, "schedule.hold"),
+        ({"kind": "multi_step", "jump_steps": -1}, "schedule.jump_steps"),
+        ({"kind": "multi_step", "jump_factor": math.inf}, "schedule.jump_factor"),
     ],
 )
 def test_unusable_schedules_are_bad_input(config, match):

@@ -131,6 +131,7 @@ def write_run(
             "variant": run.variant, "seed": run.seed, "created_at_ms": run.created_at_ms,
             "settings": settings, "digest": run.digest, "canonical": run.canonical,
             "parent": asdict(run.parent) if run.parent else None, "command": list(run.command),
+            "study": run.study or None,
             "objective": asdict(run.objective) if run.objective else None,
         },
         durable=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ def replace(*names):
     real(*names)
 os.replace = replace
 import expdb
-expdb.start({"lr": 0.1, "expdb": {"print": "quiet", "labels": ["keep"]}}, store=sys.argv[1])
+settings = {"print": "quiet", "labels": ["keep"], "study": "s1"}
+expdb.start({"lr": 0.1, "expdb": settings}, store=sys.argv[1])
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -42,7 +44,8 @@ def test_a_kill_at_any_moment_leaves_a_run_or_none(tmp_path: Path) -> None:
             run = read_run(folder, store_root=tmp_path)
             assert json.loads(run.canonical)["lr"] == 0.1
             assert run.problems == ()
-            assert run.labels == ("keep",)
+            assert (run.labels, run.study) == (("keep",), "s1")
+            assert run.host == socket.gethostname()
             states.append(run.state.value)
         else:
             assert not (folder / "status.json").exists()

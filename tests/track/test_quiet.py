@@ -14,7 +14,8 @@ from expdb.track.run import Run
 
 
 def public(kind: type) -> dict[str, object]:
-    return {name: item for name, item in vars(kind).items() if name[0] != "_" and callable(item)}
+    found = {name: getattr(kind, name) for name in dir(kind) if name[0] != "_"}
+    return {name: item for name, item in found.items() if callable(item)}
 
 
 def test_nobody_needs_an_if(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,6 +33,13 @@ def test_nobody_needs_an_if(capsys: pytest.CaptureFixture[str]) -> None:
         run.use_data("train", "nowhere")
         run.event(1, "warn", "rule", "text")
         run.note("x")
+        run.alert("x", level="critical", step=3)
+        run.log({"x": 1.0}, step=1, all_ranks=True)
+        run.log_text("", None)
+        run.log_hist("", [], bins=0)
+        run.log_table("", rows=None, columns=3)
+        run.log_image("", b"", caption="x")
+        run.artifact("nowhere", name="x")
         state = expdb.State(model=torch.nn.Linear(1, 1))
         run.checkpoint(1, state)
         run.settle(wait=True)

@@ -19,9 +19,9 @@ import torch
 
 import expdb
 from expdb.errors import BadInput
+from expdb.store import marks
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
-from expdb.track import marks
 
 QUIET = {"expdb": {"print": "quiet"}}
 ITEMS = "sha256:" + "1" * 64

@@ -13,6 +13,8 @@ import pytest
 from expdb.store.runs import read_run, run_dirs
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 SECRETS = (
     "FAKE-KEY-0001", "FAKE-PW", "FAKE-ENV-TOKEN", "FAKE-REMOTE", "FAKE-LIST-7", "FAKE-NESTED-1",
     "FAKE-OPTION-1",
@@ -20,8 +22,6 @@ SECRETS = (
 APP = """
 import sys
 import hydra, expdb
-
-pytestmark = pytest.mark.slow
 
 @hydra.main(version_base="1.3", config_path=None, config_name="app")
 def main(cfg):

@@ -78,3 +78,11 @@ def test_the_config_group_says_every_setting_with_its_default() -> None:
     assert effective(said) == effective({})
     # The rules have a group of their own, `monitor`, which says them there.
     assert said == {key: value for key, value in DEFAULTS.items() if key != "monitor"}
+
+
+def test_a_study_is_a_name_or_none() -> None:
+    assert effective({})["study"] is None
+    assert effective({"study": "lr sweep"})["study"] == "lr sweep"
+    for wrong in ("", 3, ["a"]):
+        with pytest.raises(BadInput, match=r"expdb\.study is"):
+            effective({"study": wrong})

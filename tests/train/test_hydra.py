@@ -16,6 +16,8 @@ from expdb.model import Run, RunState
 from expdb.store.runs import read_run, run_dirs
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ENV = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 FILES = ["conf", "runs", "sub", "train.py"]
@@ -24,8 +26,6 @@ QUICK = """
 import os, sys, time
 from pathlib import Path
 import hydra, expdb
-
-pytestmark = pytest.mark.slow
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg):

@@ -13,6 +13,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from expdb.conf.folder import conf_dir
+from expdb.conf.script import tell_script
 
 
 def run_dir(overrides: Any, store: Any, key: Any = "exp") -> str:
@@ -34,6 +35,7 @@ class ExpdbSearchPath(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append expdb's folder, and register the resolvers that `hydra.run.dir` uses."""
+        tell_script()
         search_path.append(provider="expdb", path=f"file://{conf_dir()}")
         for name, resolver in (("expdb_run_dir", run_dir), ("expdb_sweep_dir", sweep_dir)):
             # Cached, so that one composed config names one folder however often it is read.

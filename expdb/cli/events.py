@@ -1,0 +1,97 @@
+"""`expdb events`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from expdb.cli import options
+from expdb.cli.context import Context
+
+if TYPE_CHECKING:
+    from expdb.index.reader import Reader
+    from expdb.query.events import Asked
+    from expdb.query.history_results import EventList
+
+
+@click.command()
+@click.argument("runs", metavar="[RUN[@STEP]]...", nargs=-1)
+@options.where
+@click.option("--since", metavar="2d|DATE", help="Only events since then.")
+@options.study
+@click.option(
+    "--severity", type=click.Choice(["warn", "critical"]), help="Only events at least so severe."
+)
+@click.option(
+    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
+)
+@options.quiet
+@options.as_json
+@options.as_csv
+@options.as_md
+@click.pass_obj
+def events(
+    context: Context,
+    runs: tuple[str, ...],
+    where: tuple[str, ...],
+    since: str | None,
+    study: str | None,
+    severity: Literal["warn", "critical"] | None,
+    limit: int,
+    quiet: bool,
+    as_json: bool,
+    as_csv: bool,
+    as_md: bool,
+) -> None:
+    """List what rules found in RUNS: of one run by step, of several the newest first.
+
+    RUN@STEP shows the events of one step whole. Without RUN: of all runs that -w selects, and
+    without -w and --since only those of the last day.
+    """
+    from expdb.query.events import Asked, since_ms
+    from expdb.report import events as report
+    from expdb.report import json_history
+
+    options.at_most_one(json=as_json, csv=as_csv, md=as_md)
+    if runs and (where or study):
+        raise click.UsageError("name runs, or select them with -w or --study, not both")
+    out = context.out
+    since_at = None if since is None else since_ms(since, now_ms=out.style.now_ms)
+    asked = Asked(severity=severity, since_ms=since_at, limit=limit)
+    with context.reader() as reader:
+        found = _find(context, reader, runs, where, study, asked)
+        if as_json:
+            out.json(json_history.events(found))
+        elif as_csv:
+            out.text(report.as_csv(found))
+        elif as_md:
+            out.lines(report.as_markdown(found))
+        elif quiet:
+            out.lines(report.ids(found))
+        elif found.rows:
+            out.lines(report.render(found, out.style), page=True)
+            out.next(report.next_commands(found, out.talk_style))
+        else:
+            out.talk(report.nothing(found))
+        if len(found.rows) < found.num_all and not (as_json or as_csv or as_md or quiet):
+            more = min(found.num_all, limit * 4)
+            out.hint(f"{len(found.rows):,} of {found.num_all:,} events; more: -n {more}")
+
+
+def _find(
+    context: Context,
+    reader: Reader,
+    runs: tuple[str, ...],
+    where: tuple[str, ...],
+    study: str | None,
+    asked: Asked,
+) -> EventList:
+    from expdb.query.events import events_of, events_selected, split_steps
+
+    if runs:
+        words, step = split_steps(runs)
+        return events_of(reader, context.resolve_many(reader, words), asked, step=step)
+    chosen = context.where(reader, where, study=study)
+    now_ms = context.out.style.now_ms
+    return events_selected(reader, chosen.sql, chosen.params, asked, now_ms=now_ms)

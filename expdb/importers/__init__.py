@@ -1,0 +1,1 @@
+"""Importers: files that other programs wrote, and our own exports, read as runs."""

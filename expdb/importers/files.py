@@ -1,0 +1,120 @@
+"""Which importer reads a file: as a person says, else by its name, else by how it begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from expdb.errors import BadInput
+from expdb.importers.found import Found, Source
+from expdb.importers.lines import opened
+from expdb.text import plain
+
+HEAD_BYTES: Final = 65_536
+
+
+def _csv(source: Source) -> Found:
+    from expdb.importers.csv_ import read
+
+    return read(source)
+
+
+def _jsonl(source: Source) -> Found:
+    from expdb.importers.jsonl import read
+
+    return read(source)
+
+
+def _json(source: Source) -> Found:
+    from expdb.importers.jsonl import read_document
+
+    return read_document(source)
+
+
+def _parquet(source: Source) -> Found:
+    from expdb.importers.parquet import read
+
+    return read(source)
+
+
+def _log(source: Source) -> Found:
+    from expdb.importers.text_log import read
+
+    return read(source)
+
+
+def _trainer_state(source: Source) -> Found:
+    from expdb.importers.trainer_state import read
+
+    return read(source)
+
+
+READERS: Final[Mapping[str, Callable[[Source], Found]]] = {
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "json": _json,
+    "parquet": _parquet,
+    "log": _log,
+    "trainer_state": _trainer_state,
+}
+SUFFIXES: Final = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+}  # fmt: skip
+
+
+def format_of(source: Source) -> str:
+    """Return the format that a file is read in.
+
+    Raises:
+        BadInput: the file cannot be read.
+    """
+    if source.reading.format:
+        return source.reading.format
+    if source.reading.pattern or source.reading.regex:
+        return "log"
+    name = source.path.name.removesuffix(".gz").lower()
+    for suffix, found in SUFFIXES.items():
+        if name.endswith(suffix):
+            return found
+    try:
+        with opened(source.path) as file:
+            head = file.read(HEAD_BYTES)
+    except (OSError, EOFError) as error:
+        raise BadInput(f"{plain(source.path.name)} cannot be read: {error}") from error
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return "log"
+    if _is_object(head.split(b"\n", 1)[0]):
+        return "jsonl"
+    return "json" if b'"schema_version"' in head else "trainer_state"
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def find(source: Source, format: str) -> Found:
+    """Return what a file holds; its steps are read as they are asked for.
+
+    Raises:
+        BadInput: it is not of that format.
+    """
+    return READERS[format](source)
+
+
+def existing(path: Path) -> Path:
+    """Return a path that is a file.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise BadInput(f"the file {plain(str(path))} {what}")
+    return path

@@ -1,0 +1,126 @@
+"""`expdb events`: what rules found, as rows, and one of them by itself.
+
+Invariant: `what` gives way first to the width, at its end; the first trouble and the last good
+checkpoint stand last.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from expdb.query.history_results import EventList, EventRow, FirstTrouble
+from expdb.report.grid import Cell, Column, Grid, lay_out
+from expdb.report.json import utc
+from expdb.report.rows_out import markdown, write_csv
+from expdb.report.style import Style
+from expdb.report.words import counted
+from expdb.signs import Colour
+from expdb.text import age, ago, plain
+
+SEVERITY_COLOURS: Final[dict[str, Colour]] = {"critical": "red", "warn": "yellow", "info": "dim"}
+LABEL_CELLS: Final = 10
+COLUMNS: Final = (
+    "run", "experiment", "seed", "step", "severity", "rule", "message", "created_at",
+)  # fmt: skip
+"""The columns of a file of rows."""
+
+
+def render(found: EventList, style: Style) -> list[str]:
+    """Return the table of events; of one run without its name, and with where trouble began."""
+    if found.step is not None:
+        return _whole(found, style)
+    if not found.rows:
+        return []
+    lines = lay_out(_grid(found, style), style)
+    return [*lines, "", *_trouble(found.first, style)] if found.first else lines
+
+
+def _grid(found: EventList, style: Style) -> Grid:
+    of_one = found.of_one
+    columns = (
+        *([] if of_one else [Column(head="run"), Column(head="experiment", cut="middle")]),
+        Column(head="step", right=True),
+        Column(head="severity"),
+        Column(head="rule"),
+        Column(head="what", cut="end"),
+        *([] if of_one else [Column(head="age", right=True, leaves=0)]),
+    )
+    made = []
+    for row in found.rows:
+        event = row.event
+        cells = [
+            Cell(str(event.step)),
+            Cell(event.severity, SEVERITY_COLOURS[event.severity]),
+            Cell(plain(event.rule)),
+            Cell(style.say(event.message)),
+        ]
+        if not of_one:
+            cells = [Cell(style.run(row.run), "dim"), Cell(plain(row.name)), *cells]
+            cells.append(Cell(age(event.created_at_ms, style.now_ms), "dim"))
+        made.append(tuple(cells))
+    return Grid(columns, tuple(made), (" ",) * len(made))
+
+
+def _trouble(first: FirstTrouble | None, style: Style) -> list[str]:
+    """Return where trouble began, and the last checkpoint before it."""
+    if first is None:
+        return []
+    good = f"none: no checkpoint before {first.event.step}"
+    if first.good is not None:
+        good = f"checkpoint {first.good}"
+    return [
+        f"{'first':<{LABEL_CELLS}}{plain(first.event.rule)} at {first.event.step}",
+        f"{'good':<{LABEL_CELLS}}{good}",
+    ]
+
+
+def _whole(found: EventList, style: Style) -> list[str]:
+    """Return the events of one step, each whole, and where trouble began."""
+    lines = []
+    for row in found.rows:
+        event = row.event
+        severity = style.paint(event.severity, SEVERITY_COLOURS[event.severity])
+        label = f"{style.run(row.run)} {plain(row.name)}"
+        rule = style.paint(plain(event.rule), "bold")
+        since = ago(event.created_at_ms, style.now_ms)
+        lines.append(f"{rule}  {severity} at step {event.step} of {label}, {since}")
+        lines += [f"  {style.say(line)}" for line in event.message.splitlines()]
+        lines.append("")
+    return [*lines, *_trouble(found.first, style)] if found.first else lines[:-1]
+
+
+def nothing(found: EventList) -> str:
+    """Return the line where there is no event: `no events in 15 runs`."""
+    when = " in the last day" if found.is_last_day else ""
+    return f"no events in {counted(found.num_runs, 'run')}{when}"
+
+
+def next_commands(found: EventList, style: Style) -> list[tuple[str, str]]:
+    """Return what to do next about one run, as (label, command)."""
+    if found.first is None or found.step is not None:
+        return []
+    return [("show", f"expdb events {style.run(found.first.run)}@{found.first.event.step}")]
+
+
+def ids(found: EventList) -> list[str]:
+    """Return the runs that have events, each once, in the order of the rows."""
+    return list(dict.fromkeys(row.run for row in found.rows))
+
+
+def as_csv(found: EventList) -> str:
+    """Return the text of a CSV file, its head first."""
+    return write_csv(COLUMNS, map(_fields, found.rows))
+
+
+def as_markdown(found: EventList) -> list[str]:
+    """Return the lines of a Markdown table."""
+    rows = [["" if value is None else str(value) for value in _fields(row)] for row in found.rows]
+    return markdown(COLUMNS, rows, right=(2, 3))
+
+
+def _fields(row: EventRow) -> tuple[str | int | None, ...]:
+    event = row.event
+    return (
+        row.run, row.name, row.seed, event.step, event.severity, event.rule, event.message,
+        utc(event.created_at_ms),
+    )  # fmt: skip

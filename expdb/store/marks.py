@@ -1,0 +1,108 @@
+"""Lines added to a run: labels and notes (marks.jsonl) and events (events.jsonl).
+
+    marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text", "created_at_ms", "op"}
+    events.jsonl    {"step", "severity", "rule", "message", "created_at_ms"}
+
+`op` stands in a line that a verb wrote, so that taking the op back never touches another's line.
+
+Invariant: a line is one write(2) with O_APPEND, whole or not there. Whoever is not the run's own
+process makes it known by a new time on status.json, which the index looks at.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from expdb.store.layout import RunLayout
+
+STEPS_NS = (0, 1, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
+"""How far a time is set past the old one until the file system keeps it apart; some keep only
+seconds.
+"""
+
+
+def add_mark(layout: RunLayout, kind: str, text: str, *, op: str = "") -> None:
+    """Append a mark; `op` is the op that asked for it, none in the run's own process.
+
+    Raises:
+        OSError: it cannot be written; nothing was.
+    """
+    body = {"kind": kind, "text": text}
+    _append(layout.marks, {**body, "op": op} if op else body, durable=bool(op))
+
+
+def add_event(layout: RunLayout, step: int, severity: str, rule: str, message: str) -> None:
+    """Append one firing of a rule.
+
+    Raises:
+        OSError: it cannot be written; nothing was.
+    """
+    _append(layout.events, {"step": step, "severity": severity, "rule": rule, "message": message})
+
+
+def append_line(path: Path, body: dict[str, Any]) -> None:
+    """Append one line of JSON to a file that others may append to as well.
+
+    Raises:
+        OSError: it cannot be written; nothing was.
+    """
+    _append(path, dict(body))
+
+
+def has_mark_of(layout: RunLayout, op: str) -> bool:
+    """Tell whether an op came as far as its line in this run."""
+    needle = f'"op": "{op}"'.encode()
+    try:
+        return needle in layout.marks.read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def touch_status(layout: RunLayout) -> None:
+    """Give status.json a time that it never had, so that the index looks at the run again.
+
+    Time only grows, also where the clock was set back. A run without a status has no version yet.
+
+    Raises:
+        OSError: the file may not be touched.
+    """
+    path = layout.status_json
+    try:
+        before = path.stat().st_mtime_ns
+        for step in STEPS_NS:
+            _set_time(path, max(time.time_ns(), before + step))
+            if path.stat().st_mtime_ns > before:
+                return
+    except FileNotFoundError:
+        return
+
+
+def _set_time(path: Path, time_ns: int) -> None:
+    try:
+        os.utime(path, ns=(time_ns, time_ns))
+    except PermissionError:
+        # Another user's file that this one may write: it takes the time of now, and no other.
+        os.utime(path)
+
+
+def _append(path: Path, body: dict[str, Any], *, durable: bool = False) -> None:
+    body["created_at_ms"] = time.time_ns() // 1_000_000
+    line = (json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n").encode()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a line that a full disk cut off stays apart from this one
+        written = os.write(fd, line)
+        if written != len(line):
+            os.ftruncate(fd, size)
+            raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fit", str(path))
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)

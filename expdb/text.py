@@ -10,7 +10,6 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Final, Literal
 
 from expdb.signs import ASCII as ASCII
@@ -109,13 +108,10 @@ def short_id(run: str, length: int = 4) -> str:
 
 def id_length(ids: Iterable[str], shortest: int = 4) -> int:
     """Return how many characters make every id unique, at least `shortest`."""
-    ordered = sorted(set(ids))
+    every = set(ids)
     length = shortest
-    for left, right in pairwise(ordered):
-        same = 0
-        while same < min(len(left), len(right)) and left[same] == right[same]:
-            same += 1
-        length = max(length, same + 1)
+    while len({run[:length] for run in every}) < len(every):
+        length += 1
     return length
 
 

@@ -1,7 +1,7 @@
 """`expdb fsck`: check a store, and with `--repair` mend what can be mended.
 
-Invariant: a check writes nothing, not even the index. A repair writes no op: refs go where their own
-ops say they are, and nothing is deleted.
+Invariant: a check writes nothing, not even the index. A repair writes no op: refs go where their
+own ops say they are, and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from expdb.actions.reindex import reindex
 from expdb.actions.unfinished import require_finished
 from expdb.actions.writing import writing
-from expdb.errors import Ambiguous, ExpdbError, NotFound
+from expdb.errors import Ambiguous, Corrupt, ExpdbError, NotFound
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import RunAt
@@ -89,6 +89,8 @@ def fsck(
         Corrupt: the store cannot be written; what was mended stands.
     """
     began = time.monotonic()
+    if repair and not store.writable:
+        raise Corrupt(f"cannot write to the store {store.name}: no permission", hint="expdb fsck")
     if repair and worktree is not None:
         require_finished(worktree, store)
     found = check_store(store.layout, folders, tick=tick)

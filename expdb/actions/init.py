@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from expdb.actions.results import InitResult
@@ -27,7 +28,8 @@ def init_store(
     """
     root = _place(start, folder, explicit)
     if root.exists() and not root.is_dir():
-        raise BadInput(f"{plain(str(root))} is a file, not a place for a store")
+        shown = plain(os.path.relpath(root, start))
+        raise BadInput(f"{shown} is a file, not a place for a store")
     created = not is_store(root)
     store = open_store(root, create=True)
     return InitResult(path=str(store.root), id=store.id, created=created)

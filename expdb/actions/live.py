@@ -50,7 +50,7 @@ def require_idle(reader: Reader, git_dir: Path, *, aside: str = "") -> Idle:
     for (found,) in reader.rows(sql, [[str(state) for state in LIVE], str(git_dir)]):
         run = reader.run(str(found))
         if _is_here(run, git_dir):
-            _refuse(reader.store, run, aside, reader.id_length)
+            _refuse(run, aside, reader.id_length)
     unfinished = reader.rows("SELECT id, num_attempts FROM runs WHERE state != 'finished'")
     return Idle(versions=reader.versions, num_attempts=dict(unfinished), id_cells=reader.id_length)
 
@@ -78,7 +78,7 @@ def require_none_started(
             _require_not_starting(store, layout, git_dir)
             continue
         if _is_here(run, git_dir):
-            _refuse(store, run, aside, idle.id_cells)
+            _refuse(run, aside, idle.id_cells)
         if run.state in LIVE:  # a fresh attempt may have no pin yet
             _require_not_starting(store, layout, git_dir)
 
@@ -109,11 +109,10 @@ def _is_here(run: Run, git_dir: Path) -> bool:
     return run.state in LIVE and attempt is not None and attempt.work_tree == str(git_dir)
 
 
-def _refuse(store: Store, run: Run, aside: str, id_cells: int) -> None:
+def _refuse(run: Run, aside: str, id_cells: int) -> None:
     steps = f"{run.last_step or 0}" + (f"/{run.max_steps}" if run.max_steps else "")
-    layout = RunLayout(store.root / run.path)
-    kill = _kill(layout, run.attempts[-1].number)
-    hints = [f"stop it (it saves a checkpoint first): {kill}"]
+    stop = f"expdb ctl {run.id[:id_cells]} stop"
+    hints = [f"stop it (it saves a checkpoint first): {stop}"]
     if aside:
         hints.append(f"leave this work tree alone: expdb rollback --worktree {aside}")
     who = named(run, id_cells)

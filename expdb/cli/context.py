@@ -147,12 +147,14 @@ class Context:
             self.out.resolution(resolved.said)
 
     def _warn_unfinished(self, store: Store) -> None:
+        from expdb.store.ops import StoreGone, marker_path
+
+        # The mark alone is looked at: what it takes to tell more is loaded when there is one.
+        if self.worktree is None or not marker_path(self.worktree.git_dir).exists():
+            return
         from expdb.actions.unfinished import unfinished
-        from expdb.store.ops import StoreGone
         from expdb.text import ago
 
-        if self.worktree is None:
-            return
         try:
             found = unfinished(self.worktree, store)
         except StoreGone as error:

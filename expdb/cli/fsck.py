@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def fsck(context: Context, runs: tuple[str, ...], repair: bool, quiet: bool, as_json: bool) -> int:
     """Check every file of the store, or of some runs, and name what is damaged.
 
-    Nothing that can be read is lost by a repair, and nothing is deleted: what cannot be read goes to
-    the trash of the store. Runs that are being written are left alone. Exit code 5: something is
-    damaged.
+    Nothing that can be read is lost by a repair, and nothing is deleted: what cannot be read goes
+    to the trash of the store. Runs that are being written are left alone. Exit code 5: something
+    is damaged.
     """
     from expdb.actions.fsck import fsck as check
     from expdb.actions.fsck import ids_of

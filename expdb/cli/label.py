@@ -10,7 +10,7 @@ from expdb.cli.context import Context
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN...] [WORD]")
+@click.argument("runs", nargs=-1, metavar="[RUN...] [WORD]")
 @click.option("-d", "--delete", metavar="WORD", help="Take WORD off the runs.")
 @options.where
 @options.since
@@ -20,7 +20,7 @@ from expdb.cli.context import Context
 @click.pass_obj
 def label(
     context: Context,
-    words: tuple[str, ...],
+    runs: tuple[str, ...],
     delete: str | None,
     where: tuple[str, ...],
     since: str | None,
@@ -33,24 +33,24 @@ def label(
     With one RUN alone its labels are printed. `-w 'label = WORD'` selects by it.
     """
     is_selected = bool(where or since or study)
-    if not words and not is_selected and delete is None:
+    if not runs and not is_selected and delete is None:
         _list(context, as_json=as_json, quiet=quiet)
         return
-    if len(words) == 1 and not is_selected and delete is None:
-        _of_run(context, words[0], as_json=as_json, quiet=quiet)
+    if len(runs) == 1 and not is_selected and delete is None:
+        _of_run(context, runs[0], as_json=as_json, quiet=quiet)
         return
     from expdb.actions.label import set_label
     from expdb.redact import Redactor
     from expdb.report import naming
 
-    if delete is None and not words:
+    if delete is None and not runs:
         raise click.UsageError("it wants a WORD")
-    word, runs = (delete, words) if delete is not None else (words[-1], words[:-1])
+    word, named = (delete, runs) if delete is not None else (runs[-1], runs[:-1])
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
         done = set_label(
             reader,
-            chosen(context, reader, runs, where=where, since=since, study=study),
+            chosen(context, reader, named, where=where, since=since, study=study),
             word,
             worktree=context.worktree,
             remove=delete is not None,

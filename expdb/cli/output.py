@@ -37,6 +37,11 @@ class Output:
         self.talk_style = style_of(stderr, env, now_ms)
         self.hints = env.get("EXPDB_HINTS", "") != "0"
 
+    @property
+    def is_utf8(self) -> bool:
+        """Whether stdout takes every character."""
+        return (self._stdout.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
     def set_id_cells(self, id_cells: int) -> None:
         """Write ids with as many characters as the store needs."""
         self.style = replace(self.style, id_cells=id_cells)
@@ -68,7 +73,7 @@ class Output:
         self._stderr.flush()
 
     def passing(self, line: str) -> None:
-        """Write a line that the next one replaces, on a terminal only; an empty one takes it away."""
+        """Write a line that the next one replaces, on a terminal only; an empty one clears it."""
         if self.talk_style.terminal and self._env.get("TERM", "") != "dumb":
             self._stderr.write(f"\r\x1b[K{self.talk_style.say(line)}")
             self._stderr.flush()

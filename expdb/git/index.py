@@ -7,7 +7,6 @@ read, since git compares it with those of the files to find edits made in the sa
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ def temp_index(worktree: WorkTree, source: Path | None = None) -> Iterator[Path]
     folder = worktree.private_dir
     folder.mkdir(exist_ok=True)
     _remove_stale(folder)
-    path = folder / f"{_TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    path = folder / f"{_TEMP_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
     try:
         if source is not None:
             copy_index(source, path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -124,7 +123,7 @@ def _batch(worktree: WorkTree, blobs: Mapping[str, str]) -> Iterator[tuple[str, 
     if not blobs:
         return
     # The size in git's header is that before filters, so an unknown name behind each blob ends it.
-    mark = f"end-{secrets.token_hex(16)}"
+    mark = f"end-{os.urandom(16).hex()}"
     lines = b"".join(
         f"{blob} ".encode() + os.fsencode(path) + f"\n{mark}\n".encode()
         for path, blob in blobs.items()

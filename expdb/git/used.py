@@ -47,11 +47,11 @@ def used_paths(worktree: WorkTree, modules: Iterable[str | Path]) -> list[str]:
         if folder not in folders:
             folders[folder] = os.path.realpath(folder) + os.sep
         full = folders[folder] + name
-        if os.path.islink(full):
+        if os.path.islink(full):  # noqa: PTH114 - for thousands of modules
             full = os.path.realpath(full)
         if not full.startswith(top) or full.startswith(installed):
             continue
         path = full[len(top) :]
-        if _INSTALLED.isdisjoint(path.split(os.sep)) and os.path.isfile(full):
+        if _INSTALLED.isdisjoint(Path(path).parts) and Path(full).is_file():
             found.add(path)
     return sorted(found)

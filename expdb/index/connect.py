@@ -24,6 +24,8 @@ STORAGE_VERSION: Final = "v1.0.0"
 
 MAX_BOUND: Final = 20_000
 """Up to so many values are bound as parameters: fewer than it costs to import pyarrow."""
+BINDS_NAN: Final = int(duckdb.__version__.split(".")[0]) >= 2
+"""DuckDB 1 binds a NaN inside a list as NULL."""
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -70,7 +72,7 @@ def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[
     if not rows:
         return
     columns = [list(column) for column in zip(*rows, strict=True)]
-    if len(rows) * len(names) <= MAX_BOUND:
+    if len(rows) * len(names) <= MAX_BOUND and (BINDS_NAN or not _has_nan(columns)):
         unnested = ", ".join("unnest(?)" for _ in names)
         con.execute(f"INSERT INTO {table} SELECT {unnested}", columns)
         return
@@ -85,6 +87,10 @@ def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[
         con.execute(f"INSERT INTO {table} SELECT * FROM incoming")
     finally:
         con.unregister("incoming")
+
+
+def _has_nan(columns: list[list[Any]]) -> bool:
+    return any(value != value for column in columns for value in column)
 
 
 def _array(values: list[Any], kind: str) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from pathlib import Path
 from typing import Final
@@ -54,7 +53,7 @@ class Generations:
             OSError: the folder cannot be made.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / f".tmp-gen-{secrets.token_hex(6)}.duckdb"
+        return self.folder / f".tmp-gen-{os.urandom(6).hex()}.duckdb"
 
     def publish(self, temporary: Path) -> Path:
         """Give a built generation its name and make it the newest.
@@ -65,7 +64,7 @@ class Generations:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
             size = file.seek(0, os.SEEK_END)
-        path = self.folder / f"gen-{time.time_ns() // 1000}-{secrets.token_hex(4)}.duckdb"
+        path = self.folder / f"gen-{time.time_ns() // 1000}-{os.urandom(4).hex()}.duckdb"
         temporary.rename(path)
         fsync_dir(self.folder)
         write_json(self.current_file, {"format": 1, "name": path.name, "bytes": size})

@@ -98,7 +98,7 @@ class Reader:
     def id_length(self) -> int:
         """How many characters of an id make every run of the store unique, at least 4."""
         if self._id_length is None:
-            self._id_length = text.id_length(row[0] for row in self.rows("SELECT id FROM runs"))
+            self._id_length = text.id_length(self.versions)
         return self._id_length
 
     def run_dir(self, run: str) -> Path:

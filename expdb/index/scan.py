@@ -20,11 +20,9 @@ from expdb.index.rows import Tables, no_tables, rows_of
 from expdb.model import Run, RunState
 from expdb.store.files import reason
 from expdb.store.layout import RunLayout
-from expdb.store.recover import needs_recovery, recover
-from expdb.store.runs import Version, read_run, run_dirs
+from expdb.store.runs import Version, read_run, scan_versions
 from expdb.store.status import read_status
 from expdb.store.store import Store
-from expdb.store.writers import others
 
 SETTLED: Final = frozenset(
     [RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED, RunState.CRASHED]
@@ -42,7 +40,8 @@ FIXED: Final = ("points/", "checkpoints/")
 class Scan:
     """The run folders of a store at one moment."""
 
-    found: Mapping[str, tuple[Path, Version]]
+    found: Mapping[str, tuple[str, Version]]
+    """Run -> its folder and version."""
     monotonic_ns: int
     """When the scan began, by the clock that only grows."""
     warnings: tuple[str, ...] = ()
@@ -71,14 +70,14 @@ class Loaded:
 def scan(root: Path) -> Scan:
     """Look at every run folder once."""
     began = time.monotonic_ns()
-    found: dict[str, tuple[Path, Version]] = {}
+    found: dict[str, tuple[str, Version]] = {}
     twice: list[str] = []
-    for run, path, version in run_dirs(root):
+    for run, folder, version in scan_versions(root):
         if run in found:
-            twice.append(f"run {run} is there twice; {max(found[run][0], path)} is left out")
-            if found[run][0] < path:
+            twice.append(f"run {run} is there twice; {max(found[run][0], folder)} is left out")
+            if found[run][0] < folder:
                 continue
-        found[run] = (path, version)
+        found[run] = (folder, version)
     return Scan(found=found, monotonic_ns=began, warnings=tuple(twice))
 
 
@@ -91,16 +90,20 @@ def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
         ids: the runs to read.
         mend: seal what a killed process left in its journals.
     """
+    from expdb.store.writers import others
+
     loaded = Loaded()
     then_ns: int | None = None
     for run_id in ids:
-        path, version = at.found[run_id]
+        folder, version = at.found[run_id]
+        path = Path(folder)
         try:
             layout, run = RunLayout(path), read_run(path, store_root=store.root)
             missing = _missing(path) if run.state in SETTLED else ()
             # Half copied: sealing would count what is there, and forget what is still to come.
             whole = all(name.startswith("checkpoints/") for name in missing)
-            is_written, is_left = others(layout) if run.state in SETTLED else (False, False)
+            numbers = [item.number for item in run.attempts] if run.state in SETTLED else ()
+            is_written, is_left = others(layout, numbers)
             if mend and (is_left or run.state is RunState.CRASHED) and whole:
                 run = _mended(store, path, run)
                 missing = _missing(path)
@@ -147,6 +150,8 @@ def _is_there(run_dir: Path, name: str, size: int) -> bool:
 
 def _mended(store: Store, path: Path, run: Run) -> Run:
     """Return a crashed run after its journals were sealed; as it is where they cannot be."""
+    from expdb.store.recover import needs_recovery, recover
+
     layout = RunLayout(path)
     if run.ended_at_ms is not None and not needs_recovery(layout):
         return run

@@ -11,6 +11,7 @@ but those named, no variable of the environment or of the program, and changes n
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,16 @@ of DuckDB 1.5).
 """
 
 JOINED_BY_ROWS: Final = frozenset(["REGULAR", "CROSS", "NATURAL"])
-"""Joins in which a row that a later filter drops has no part in other rows."""
+JOINED_ROWS: Final = frozenset(["INNER", "LEFT", "RIGHT", "OUTER"])
+"""Joins in which a row that a later filter drops has no part in other rows: not so in ASOF,
+POSITIONAL, ANTI and SEMI ones.
+"""
+
+KINDS: Final = {"MULTI": "PIVOT without IN (...)", "LOAD": "INSTALL or LOAD"}
+"""What people call a kind of statement that DuckDB has another name for."""
+
+KIND: Final = re.compile(r"^[A-Z][A-Za-z-]*( [A-Za-z]+)* Error: ")
+"""How DuckDB begins what it says: `Binder Error: `, `Out of Range Error: `."""
 
 HINT: Final = "tables and columns: expdb sql 'from information_schema.columns'"
 
@@ -98,7 +108,7 @@ def checked(con: Connection, text: str, params: Sequence[Any] | Mapping[str, Any
         raise refusal(error) from error
     if len(given) != 1:
         raise BadInput(f"sql runs one statement, and there are {len(given) or 'none'}")
-    kind = str(given[0].type.name)
+    kind = KINDS.get(given[0].type.name, str(given[0].type.name))
     if kind != "SELECT":
         raise BadInput(
             f"{kind.replace('_', ' ')} is refused: sql only reads", hint="one SELECT; " + HINT
@@ -120,8 +130,7 @@ def checked(con: Connection, text: str, params: Sequence[Any] | Mapping[str, Any
 def refusal(error: duckdb.Error) -> BadInput:
     """Return what DuckDB says of a statement as one line, with the place it points at."""
     first, *rest = str(error).splitlines() or [""]
-    kind, colon, said = first.partition(" Error: ")
-    message = (said if colon and " " not in kind else first).rstrip(" .!")
+    message = KIND.sub("", first).rstrip(" .!")
     lines = [line for line in rest if line.strip()]
     at = next((at for at, line in enumerate(lines) if line.startswith("LINE ")), len(lines))
     hint = next((line for line in lines[:at] if "indings:" in line or line.startswith("Did")), "")
@@ -205,7 +214,8 @@ def _in_from(item: Any, *, is_plain: bool) -> Iterator[tuple[Mapping[str, Any], 
     if item.get("type") == "BASE_TABLE":
         yield item, is_plain
     elif item.get("type") == "JOIN":
-        is_plain = is_plain and item.get("ref_type") in JOINED_BY_ROWS and not item.get("sample")
+        by_rows = item.get("ref_type") in JOINED_BY_ROWS and item.get("join_type") in JOINED_ROWS
+        is_plain = is_plain and by_rows and not item.get("sample")
         yield from _in_from(item.get("left"), is_plain=is_plain)
         yield from _in_from(item.get("right"), is_plain=is_plain)
 

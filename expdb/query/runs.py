@@ -14,7 +14,6 @@ from typing import Any
 from expdb import text
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
-from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
 from expdb.query.noise import classify, noise_of
 from expdb.query.points import Points, read_at
 from expdb.query.results import Delta, Listing, Noise, RunRow
@@ -264,6 +263,8 @@ def listing(
     Raises:
         BadInput, NotFound: a name in `sort` or `columns` that the store does not have.
     """
+    from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
+
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
     metric = objective.metric if objective is not None else None

@@ -12,10 +12,6 @@ from dataclasses import dataclass
 from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
-from expdb.query.filters.compile import condition
-from expdb.query.filters.durations import duration_ms, moment_ms
-from expdb.query.filters.names import nearest, readable
-from expdb.query.filters.sql import Sql, joined
 from expdb.query.runs import NEWEST_FIRST
 
 
@@ -58,6 +54,11 @@ def where_of(reader: Reader, selection: Selection, *, now_ms: int) -> Where:
         BadInput: a filter that does not follow the grammar, or a time that is none.
         NotFound: a name, a state or a study that does not exist.
     """
+    if selection.is_all:
+        return Where("true")
+    from expdb.query.filters.compile import condition
+    from expdb.query.filters.sql import Sql, joined
+
     warnings: list[str] = []
     parts = [
         condition(reader, source, now_ms=now_ms, warnings=warnings) for source in selection.filters
@@ -66,7 +67,7 @@ def where_of(reader: Reader, selection: Selection, *, now_ms: int) -> Where:
         parts.append(Sql("r.created_at_ms >= ?", (_since_ms(selection.since, now_ms),)))
     if selection.study is not None:
         parts.append(Sql("r.study = ?", (_study(reader, selection.study),)))
-    found = joined("AND", parts) if parts else Sql("true")
+    found = joined("AND", parts)
     return Where(found.text, found.params, tuple(dict.fromkeys(warnings)))
 
 
@@ -82,6 +83,8 @@ def selected(reader: Reader, selection: Selection, *, now_ms: int) -> list[str]:
 
 
 def _since_ms(said: str, now_ms: int) -> int:
+    from expdb.query.filters.durations import duration_ms, moment_ms
+
     back = duration_ms(said)
     if back is not None:
         return now_ms - back
@@ -94,6 +97,8 @@ def _since_ms(said: str, now_ms: int) -> int:
 
 
 def _study(reader: Reader, said: str) -> str:
+    from expdb.query.filters.names import nearest, readable
+
     study = readable(said)
     found = dict(
         reader.rows("SELECT study, count(*) FROM runs WHERE study IS NOT NULL GROUP BY study")

@@ -7,7 +7,7 @@ whole or an error, and Ctrl-C ends it at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -72,7 +72,9 @@ def _interruptible(con: Connection, call: Callable[[], pa.Table]) -> pa.Table:
         try:
             return work.result()
         except KeyboardInterrupt:
-            con.interrupt()
+            while not work.done():  # an interrupt before the first row is computed is lost
+                con.interrupt()
+                wait([work], timeout=0.05)
             raise
 
 

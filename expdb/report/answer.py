@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from expdb.report.grid import Cell, Column, Grid, lay_out, narrowed
 from expdb.report.json import document, finite
 from expdb.report.style import Style
-from expdb.text import nonfinite, plain
+from expdb.text import cut_end, nonfinite, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KEPT_COLUMNS: Final = 3
 """So many columns stay in a table that is too wide."""
+TEXT_CELLS: Final = 40
+"""Longer texts are cut in a table, before columns leave it."""
 IDS: Final = frozenset(["id", "run", "parent", "fork"])
 
 
@@ -65,7 +67,7 @@ def _shown(value: Any, style: Style) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.9g}" if math.isfinite(value) else nonfinite(value)
-    return style.say(text_of(value))
+    return cut_end(style.say(text_of(value)), TEXT_CELLS, style.signs.ellipsis)
 
 
 def text_of(value: Any) -> str:

@@ -13,7 +13,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from expdb.query.export import Export, flat_row
@@ -60,9 +60,14 @@ def as_csv(export: Export) -> Iterator[str]:
             )
 
 
-def _csv_rows(found: Any) -> str:
+def _csv_rows(found: Iterable[Sequence[Any]]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(found)
+    usual = csv.writer(out, lineterminator="\n")
+    # The module quotes no lone carriage return, and every reader takes it for the end of a line.
+    quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in found:
+        has_return = any(isinstance(cell, str) and "\r" in cell for cell in row)
+        (quoted if has_return else usual).writerow(row)
     return out.getvalue()
 
 

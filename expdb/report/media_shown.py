@@ -55,7 +55,7 @@ def lines(media: RunMedia, style: Style) -> list[str]:
         Column(head="kind"),
         Column(head="key", cut="middle"),
         Column(head="count", right=True),
-        Column(head="steps or path", cut="end"),
+        Column(head="where", cut="end"),
     )
     rows = [
         _row(item.kind, item.key, f"{item.count:,}", _steps(item.first_step, item.last_step))

@@ -202,7 +202,7 @@ def next_commands(result: RollbackResult, style: Style) -> list[tuple[str, str]]
             steps = digest.flatten(run.canonical).get(STEPS_KEY)
             longer = f" {STEPS_KEY}={2 * steps}" if isinstance(steps, int) else ""
             found.append(("continue", f"{again} expdb.fork={at}{longer}"))
-            found.append(("retrain", again))
+            found.append(("retrain", f"expdb rerun {style.run(run.id)}"))
     found.append(("undo", "expdb undo"))
     if result.undo_ref:
         found.append(("rescue", f"git restore --source={result.undo_ref} -- ."))

@@ -36,7 +36,7 @@ def group(one: SeedGroup) -> Data:
         "values": list(one.values),
         "mean": one.mean,
         "sd": one.sd,
-        "states": dict(one.states),
+        "states": dict(sorted(one.states.items())),
         "is_baseline": one.is_baseline,
         "delta": _delta(one.delta),
     }

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +59,7 @@ def make_dir(path: Path) -> None:
 
 def temp_path(path: Path) -> Path:
     """Return a fresh temporary name beside `path`."""
-    return path.with_name(f".tmp-{path.name[:100]}-{secrets.token_hex(4)}")
+    return path.with_name(f".tmp-{path.name[:100]}-{os.urandom(4).hex()}")
 
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -159,7 +158,7 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
         Conflict: a live process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    me = encode_json({**owner.describe(), "token": secrets.token_hex(8)})
+    me = encode_json({**owner.describe(), "token": os.urandom(8).hex()})
     for _ in range(3):
         try:
             create_bytes(path, me)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from expdb.errors import Conflict, ExpdbError, Unsupported
+from expdb.errors import ExpdbError
 from expdb.store import attempts as attempt_files
 from expdb.store import fsck_mend_files as files
 from expdb.store import fsck_mend_points as parts
+from expdb.store.files import reason
 from expdb.store.fsck_files import size_of
 from expdb.store.fsck_media import mend_media
 from expdb.store.fsck_refs import check_refs, rebuild_refs
@@ -43,7 +44,7 @@ def check_store(
     folders = sorted(every) if runs is None else list(runs)
     for done, folder in enumerate(folders):
         tick(done, len(folders))
-        out.add(check_run(layout.root, folder))
+        out.add(_checked(layout, folder))
     tick(len(folders), len(folders))
     if runs is None:
         _note_twice(layout, folders, out)
@@ -76,15 +77,15 @@ def repair_store(
     for done, folder in enumerate(folders):
         tick(done, len(folders))
         run = RunLayout(folder)
-        was_open = needs_recovery(run)
+        was_open = _needs_recovery(run)
         if run.id in bad:
             mend_run(layout, folder, trash)
         else:
             _recover(layout, run)
-        if was_open and not needs_recovery(run):
+        if was_open and not _needs_recovery(run):
             sealed.append(run.id)
         if run.id in bad or was_open:
-            again.add(check_run(layout.root, folder))
+            again.add(_checked(layout, folder))
     tick(len(folders), len(folders))
     if runs is None:
         rebuild_refs(layout, trash)
@@ -114,17 +115,35 @@ def mend_run(layout: StoreLayout, folder: Path, trash: Trash) -> None:
             mend_media(run, numbers, trash)
             files.mend_series(run, numbers, trash)
             files.refresh_status(run)
-    except ExpdbError:
+    except (ExpdbError, PermissionError):
         return  # another process is at it, or it is newer: what is left is named by the next check
+
+
+def _checked(layout: StoreLayout, folder: Path) -> Checked:
+    try:
+        return check_run(layout.root, folder)
+    except OSError as error:
+        named = Path(str(error.filename or folder))
+        path = relative(named if named.is_relative_to(folder) else folder, layout.root)
+        what = f"{Path(path).name} cannot be read: {reason(error)}"
+        found = Finding(kind="damaged", what=what, path=path, run=RunLayout(folder).id)
+        return Checked(counts=Counts(runs=1), findings=[found])
 
 
 def _recover(layout: StoreLayout, run: RunLayout) -> bool:
     """Seal the journals of a run that is over; False where they cannot be."""
     try:
         recover(layout.root, run)
-    except (Conflict, Unsupported, ExpdbError):
+    except (ExpdbError, OSError):
         return False
     return True
+
+
+def _needs_recovery(run: RunLayout) -> bool:
+    try:
+        return needs_recovery(run)
+    except OSError:
+        return False  # it cannot be looked into, and is named
 
 
 def _status(run: RunLayout) -> Status | None:

@@ -48,7 +48,7 @@ def mend_files(layout: RunLayout, numbers: Sequence[int], trash: Trash) -> None:
     for path, read in line_files(layout):
         problems = []
         read(layout, problems)
-        if problems and trash.copy(path):
+        if problems and trash.copy(path) and path.is_file():
             blank_lines(path, [_line_of(line) for line in problems])
     for step in checkpoints.steps(layout):
         found = checkpoint_damage(layout, step)

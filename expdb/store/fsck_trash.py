@@ -6,6 +6,7 @@ be read is then no sign of damage.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from datetime import UTC, datetime
@@ -45,6 +46,10 @@ class Trash:
             path.rename(target)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(path, target)  # the run's folder is a link to another file system
         fsync_dir(target.parent)
         fsync_dir(path.parent)
         self.moved[relative(path, self._layout.root)] = relative(target, self._layout.root)
@@ -53,11 +58,15 @@ class Trash:
     def copy(self, path: Path) -> bool:
         """Keep a copy of a file that is about to be replaced; False as in `move`.
 
+        A folder that stands in the place of a file is moved.
+
         Raises:
             OSError: there is no room for it.
         """
         if not _is_ours(path):
             return False
+        if path.is_dir():
+            return self.move(path)
         target = self._place(path)
         try:
             shutil.copy2(path, target)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LETTERS = ALPHABET[10:]
@@ -13,7 +13,11 @@ PATTERN = re.compile(rf"[{LETTERS}][{ALPHABET}]{{{LENGTH - 1}}}")
 
 def new_id() -> str:
     """Return a new random id for a run or an op (49 bits)."""
-    return secrets.choice(LETTERS) + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH - 1))
+    # Every start of a command imports this; `secrets` would bring in OpenSSL.
+    while True:
+        made = "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(LENGTH))
+        if made[0] in LETTERS:
+            return made
 
 
 def is_id(text: str) -> bool:

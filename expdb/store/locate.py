@@ -94,7 +94,7 @@ def find_store(*, start: Path, explicit: str | None = None) -> Path:
     if found is None:
         raise NotFound(
             "no store above this folder (looked for runs/.expdb up to the root)",
-            hint="make one: python train.py +exp=baseline      or name one: expdb --store DIR ls",
+            hint="make one: expdb init      or name one: expdb --store DIR ls",
         )
     return found
 

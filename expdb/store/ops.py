@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import secrets
 import socket
 import time
 from dataclasses import dataclass
@@ -259,7 +258,7 @@ def _newest_us(layout: StoreLayout) -> int:
 
 def _remove_marker(path: Path, op: str) -> None:
     # The mark may have been replaced since it was read: move it away, put back another's.
-    aside = path.with_name(f".tmp-{MARKER}-{secrets.token_hex(4)}")
+    aside = path.with_name(f".tmp-{MARKER}-{os.urandom(4).hex()}")
     try:
         path.rename(aside)
     except FileNotFoundError:

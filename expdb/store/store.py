@@ -49,8 +49,7 @@ def open_store(root: Path, *, create: bool = False) -> Store:
         if not create:
             raise NotFound(
                 f"there is no store in {_short(root)}",
-                hint="make one: python train.py +exp=baseline"
-                "      or name one: expdb --store DIR ls",
+                hint="make one: expdb init      or name one: expdb --store DIR ls",
             ) from None
         _create(layout)
         data = read_json(layout.store_json)

@@ -10,6 +10,7 @@ Nobody touches the journals of a writer that may live.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from expdb.errors import Conflict, Corrupt
@@ -70,9 +71,18 @@ def close(layout: RunLayout, attempt: int, rank: int) -> None:
 
 def ranks(layout: RunLayout, attempt: int) -> list[int]:
     """Return the ranks beside 0 that have written in an attempt, in order."""
-    matches = map(FILES.fullmatch, names_in(layout.attempt(attempt)))
-    found = {int(match[1] or match[2]) for match in matches if match is not None}
-    return sorted(found - {0})
+    return sorted(_by_rank(layout, attempt))
+
+
+def _by_rank(layout: RunLayout, attempt: int) -> dict[int, list[str]]:
+    """Return rank -> names of its files; most runs have none, and 10,000 are looked at."""
+    found: dict[int, list[str]] = {}
+    for name in names_in(layout.attempt(attempt)):
+        if name.startswith(PREFIXES) and not name.startswith(OF_RANK_0):
+            match = FILES.fullmatch(name)
+            if match is not None:
+                found.setdefault(int(match[1] or match[2]), []).append(name)
+    return found
 
 
 def is_open(layout: RunLayout, attempt: int, rank: int, *, assume_dead: bool = False) -> bool:
@@ -101,21 +111,17 @@ def is_open(layout: RunLayout, attempt: int, rank: int, *, assume_dead: bool = F
     return attempt_files.store_now(meta) - then <= attempt_files.LOST_AFTER_S
 
 
-def others(layout: RunLayout) -> tuple[bool, bool]:
-    """Return whether a writer beside rank 0 may still add to a run, and whether one that writes no
-    more left a journal.
+def others(layout: RunLayout, attempts: Iterable[int]) -> tuple[bool, bool]:
+    """Return whether a writer beside rank 0 may still add to these attempts, and whether one that
+    writes no more left a journal.
     """
     is_written = is_left = False
-    for number in attempt_files.numbers(layout):
-        names = [name for name in names_in(layout.attempt(number)) if name.startswith(PREFIXES)]
-        if all(name.startswith(OF_RANK_0) for name in names):
-            continue
-        for rank in ranks(layout, number):
+    for number in attempts:
+        for rank, names in _by_rank(layout, number).items():
             if is_open(layout, number, rank):
                 is_written = True
             else:
-                journals = (f"rank-{rank}.", f"media-{rank}.")
-                is_left |= any(n.endswith(".wal") and n.startswith(journals) for n in names)
+                is_left |= any(name.endswith(".wal") for name in names)
     return is_written, is_left
 
 

@@ -60,7 +60,7 @@ def test_a_run_that_is_just_starting_is_alive(world: World, missing: tuple[str, 
     started(world, but=missing)
     with pytest.raises(Refused, match=r"is just starting|is running from") as caught:
         require_none_started(world.store, world.git_dir, idle=idle)
-    assert any("kill" in hint for hint in caught.value.hints)
+    assert any("kill" in hint or "expdb ctl" in hint for hint in caught.value.hints)
 
 
 def test_a_run_that_starts_in_another_work_tree_is_no_reason(world: World) -> None:

@@ -53,7 +53,7 @@ def test_an_unknown_verb_names_the_nearest(lab):
     done = lab.run("comprae")
     assert done.code == 2
     assert done.out == ""
-    assert done.err == "error: no verb is called comprae\nhint: nearest: compare\n"
+    assert done.err == "error: no verb is called comprae\nhint: nearest: compare, completion\n"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,9 @@ def check_round_trip(repo, target):
 
 
 def is_outside(repo, path):
-    """Whether a snapshot leaves the path alone: ignored, or an output."""
+    """Whether a snapshot leaves the path alone: ignored, or an output, and not tracked."""
+    if path in os.fsdecode(repo.git("ls-files", "-z")).split("\0"):
+        return False
     return path.startswith(("venv/", "outputs/")) or path.endswith((".log", ".key"))
 
 

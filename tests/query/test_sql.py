@@ -191,6 +191,25 @@ def test_a_join_that_looks_at_neighbours_gets_all_rows(store):
         assert ask(reader, sql) == []  # the nearest point is of the other run
 
 
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("select count(*) from {p} anti join points on {p}.key = points.key where run = 'a'", 0),
+        ("select count(*) from {p} semi join points on {p}.key = points.key where run = 'a'", 1),
+        ("select count(*) from {p} q left join points p using (run) where run = 'a'", 1),
+        ("select count(*) from points p full join {p} q using (run) where run = 'a'", 1),
+    ],
+)
+def test_a_filter_on_another_table_takes_no_points_away(store, statement, found):
+    points = {"y": {1: 1.0}}
+    write_run(store, make_run("k0000000aa", points=points), points=points)
+    with open_reader(store) as reader:
+        own = "(select 'a' as run, 'y' as key) q"
+        said = statement.replace("from {p} q", f"from {own}").replace("join {p} q", f"join {own}")
+        said = said.replace("from {p} ", f"from {own} ").replace("{p}.", "q.")
+        assert ask(reader, said) == [(found,)]
+
+
 def test_limit_keeps_the_order(cast):
     rows = ask(cast, "select step from points order by step desc", limit=3)
     assert rows == [(300,), (250,), (200,)]
@@ -204,7 +223,7 @@ def test_what_fails_is_one_line(cast):
         ask(cast, "select 1 frm runs x y")
     assert caught.value.details[0].startswith("LINE 1: select 1 frm")
     assert "^" in caught.value.details[1]
-    with pytest.raises(BadInput, match="could not convert string 'x'"):
+    with pytest.raises(BadInput, match=r"^could not convert string 'x'"):
         ask(cast, "select cast('x' as integer)")
 
 
@@ -239,7 +258,9 @@ def test_two_answers_at_once_do_not_lock_each_other(cast):
 
 
 def test_ctrl_c_ends_a_statement(cast):
-    timer = threading.Timer(0.7, lambda: signal.raise_signal(signal.SIGINT))
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.7, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         ask(cast, "select sum(a.range * b.range % 7) from range(100000000) a, range(1000) b")

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from expdb.errors import BadInput, ExpdbError
+from expdb.errors import BadInput
 from expdb.query.sql import answer
 from tests.query.made import make_run, write_run
 
@@ -16,8 +17,8 @@ from tests.query.made import make_run, write_run
         ("copy (select 1) to 'out.csv'", "COPY is refused"),
         ("copy runs from 'in.csv'", "COPY is refused"),
         ("attach 'other.db'", "ATTACH is refused"),
-        ("install httpfs", "LOAD is refused"),
-        ("load httpfs", "LOAD is refused"),
+        ("install httpfs", "INSTALL or LOAD is refused"),
+        ("load httpfs", "INSTALL or LOAD is refused"),
         ("set threads = 1", "SET is refused"),
         ("reset lock_configuration", "SET is refused"),
         ("call enable_logging()", "CALL is refused"),
@@ -31,7 +32,7 @@ from tests.query.made import make_run, write_run
         ("export database 'x'", "EXPORT is refused"),
         ("prepare a as select 1", "PREPARE is refused"),
         ("vacuum", "VACUUM is refused"),
-        ("pivot runs on id", "is refused"),
+        ("pivot runs on id", "is refused|one statement"),
         ("with gone as (delete from runs returning *) select * from gone", "refused|SELECT"),
         ("with new as (insert into refs values (1) returning *) from new", "refused|SELECT"),
         ("select 1; select 2", "there are 2"),
@@ -132,12 +133,10 @@ def test_values_are_bound_and_never_text_of_the_statement(cast):
     assert found.to_pylist() == [{"n": 0}]
 
 
-def test_what_is_deep_is_refused_and_not_a_fault(cast):
+def test_what_is_deep_is_an_answer_or_refused(cast):
     deep = "select " + "(" * 3000 + "1" + ")" * 3000
-    try:
-        answer(cast, deep)
-    except ExpdbError as error:
-        assert isinstance(error, BadInput)
+    with suppress(BadInput):
+        assert answer(cast, deep).num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ def test_what_is_deep_is_refused_and_not_a_fault(cast):
         "from runs",
         "table runs",
         "describe points",
-        "summarize series",
+        "summarize refs",
         "select * from range(3)",
         "select * from json_each('[1]')",
         "with recursive t(n) as (select 1 union all select n + 1 from t where n < 3) from t",

@@ -169,7 +169,7 @@ def test_next_commands_are_complete(cast, screen):
             "continue",
             "python train.py +exp=baseline expdb.fork=k3f9@300 loop.max_steps=600",
         ),
-        ("retrain", "python train.py +exp=baseline"),
+        ("retrain", "expdb rerun k3f9"),
         ("undo", "expdb undo"),
         ("rescue", f"git restore --source=refs/expdb/undo/{OP} -- ."),
     ]

@@ -141,7 +141,8 @@ def whole(root: Path) -> dict[str, str]:
     found = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        if not path.is_file() or path.name.startswith(".tmp-") or name.startswith(DERIVED):
+        is_passing = path.name.startswith(".tmp-") or path.suffix == ".lock"
+        if not path.is_file() or is_passing or name.startswith(DERIVED):
             continue
         data = path.read_bytes()
         if name.endswith(".json"):
@@ -152,9 +153,7 @@ def whole(root: Path) -> dict[str, str]:
             if isinstance(body, dict):
                 body.pop("updated_at_ms", None)
                 body.pop("ended_at_ms", None)
-                # Sizes are brought up to date by whoever writes next; a sealed journal goes.
-                files = body.get("files", ())
-                body["files"] = [one for one in files if not one.endswith(".wal")]
+                body.pop("files", None)  # brought up to date by whoever writes next
             found[name] = json.dumps(body, sort_keys=True)
         else:
             found[name] = data.hex()

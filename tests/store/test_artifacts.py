@@ -99,9 +99,7 @@ def test_a_folder_may_follow_a_file_of_the_same_name(layout: RunLayout, tmp_path
     assert files_of(layout) == {"a": "1", "a~2/x": "x"}
 
 
-def test_an_empty_folder_and_an_empty_file_are_artifacts(
-    layout: RunLayout, tmp_path: Path
-) -> None:
+def test_an_empty_folder_and_an_empty_file_are_artifacts(layout: RunLayout, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     (tmp_path / "void").touch()
     add(layout, tmp_path / "nothing")

@@ -27,7 +27,7 @@ from tests.store.fsck_made import (
 MakeRun = Callable[..., RunLayout]
 OPERATIONS = ("replace", "link", "unlink", "rename", "fsync", "mkdir", "sendfile")
 STRIDES = pytest.mark.parametrize(
-    "stride", [pytest.param(37, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+    "stride", [pytest.param(53, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )
 
 

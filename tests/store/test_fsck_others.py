@@ -194,3 +194,57 @@ def test_names_that_are_no_text_are_shown(store_root: Path) -> None:
     [found] = check(store_root).findings
     assert found.kind == "stray"
     assert found.path.encode("utf-8", "surrogateescape") == b"exp=\xff\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["status.json", "series.json", "config.json", "marks.jsonl", "evals/e1.json",
+     "attempts/1/pin.json", "attempts/1/rank-0.json", "points/part-a1-r0-1-21.parquet"],
+)  # fmt: skip
+def test_a_folder_in_the_place_of_a_file(
+    make_run_dir: MakeRun, store_root: Path, name: str
+) -> None:
+    layout = finished(make_run_dir)
+    before = points(layout)
+    (layout.root / name).unlink()
+    (layout.root / name / "inside").mkdir(parents=True)
+    [found] = check(store_root).problems
+    assert found.path == f"exp=baseline/{layout.root.name}/{name}"
+    _, left = repair(store_root)
+    assert len(left.problems) == name.startswith("points/")
+    assert points(layout) == before or name.startswith("points/")
+    assert list((store_root / ".expdb/trash").rglob("inside")) != []
+
+
+def test_a_run_on_another_file_system_is_mended(
+    make_run_dir: MakeRun, store_root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == store_root.stat().st_dev:
+        pytest.skip("there is no second file system")
+    layout = finished(make_run_dir)
+    away = other / layout.id
+    shutil.move(layout.root, away)
+    try:
+        layout.root.symlink_to(away)
+        flip(layout.checkpoint(20) / "model.pt", 3)
+        (layout.evals / "e1.json").write_bytes(b"")
+        rows, left = repair(store_root)
+        assert {row.result for row in rows} == {"set aside in trash"}
+        assert left.problems == []
+        assert not layout.checkpoint(20).exists()
+        assert list((store_root / ".expdb/trash").rglob("model.pt")) != []
+    finally:
+        shutil.rmtree(away)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_named_and_stays(make_run_dir: MakeRun, store_root: Path) -> None:
+    layout = finished(make_run_dir)
+    [part] = layout.points.iterdir()
+    for path in (part, layout.attempts, layout.checkpoint(20) / "model.pt"):
+        path.chmod(0)
+        rows, _ = repair(store_root)
+        path.chmod(0o755)
+        assert [row.result for row in rows] == ["kept"]
+    assert check(store_root).findings == []

@@ -194,7 +194,7 @@ def test_a_full_journal_is_sealed_beside_training(
     assert media_journals(layout, 1) == {}
 
 
-# ------------------------------------------------------------------------- a disk that takes no more
+# ------------------------------------------------------------------------------------ a full disk
 
 
 def test_media_wait_for_a_full_disk_and_are_written_later(

@@ -43,9 +43,7 @@ def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("piece", [7, 1 << 22])
 @pytest.mark.parametrize("bins", [1, 2, 64, 4096])
-def test_counts_are_those_of_numpy(
-    bins: int, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_those_of_numpy(bins: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hist, "PIECE", piece)
     values = np.random.default_rng(0).normal(size=500)
     counts, edges = np.histogram(values, bins=bins)

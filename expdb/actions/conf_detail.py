@@ -1,0 +1,175 @@
+"""`expdb doctor --conf EXP`: every key of one experiment, its value, and the line that it is from.
+
+Invariant: the last file that says a key wins, as in Hydra; what the one before it said is `was`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from expdb import digest
+from expdb.actions.conf_check import Conf, check_experiment, ignored_keys, open_conf, settings_of
+from expdb.errors import BadInput, NotFound
+from expdb.index.reader import Reader
+from expdb.model import RunState
+from expdb.query.composed import Config, Failure, Layer, composer
+from expdb.query.composed_files import Unreadable, read_config_file
+from expdb.query.entry import Entry
+from expdb.text import plain, short_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What one file says of a key."""
+
+    value: Any
+    where: str
+    """`conf/exp/exp01.yaml:5`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRow:
+    """One key of a composed config."""
+
+    key: str
+    value: Any
+    where: str
+    was: Said | None = None
+    """What the file said that this one is laid over, if any did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfDetail:
+    """One experiment, key by key."""
+
+    name: str
+    num_keys: int
+    digest: str
+    standing: str
+    """Whether a run has this config: `up to date (t1h6)`."""
+    rows: tuple[KeyRow, ...]
+    """Those that an experiment's file says first, then all others by key."""
+    remarks: tuple[str, ...] = ()
+
+
+def explain(
+    entry: Entry, name: str, *, directory: Path, reader: Reader | None = None
+) -> ConfDetail:
+    """Return where every value of an experiment is from; paths are relative to `directory`.
+
+    Raises:
+        NotFound: no experiment is called so.
+        BadInput: it cannot be composed.
+    """
+    with composer(entry) as made:
+        conf = open_conf(made)
+        if name not in conf.files:
+            near = get_close_matches(name, list(conf.files), n=2)
+            hint = f"nearest: {', '.join(near)}" if near else "all: expdb doctor --conf"
+            where = f"{entry.folder.name}/{conf.group}"
+            raise NotFound(f"no experiment is called {plain(name)} in {where}", hint=hint)
+        row = check_experiment(conf, name)
+        config = conf.config(name)
+        if row.num_keys is None or isinstance(config, Failure):
+            why = row.remarks[0] if row.remarks else "it cannot be composed"
+            raise BadInput(f"{plain(name)} cannot be composed: {why}", hint="expdb doctor --conf")
+        said = _said(made.layers(config.overrides), entry, directory)
+        base = made.compose()
+        under = _said(made.layers([]), entry, directory) if isinstance(base, Config) else {}
+    ignore, seed_key = ignored_keys(settings_of(config))
+    canonical = config.composed.canonical
+    counted = digest.counted(canonical, ignore=ignore, seed_key=seed_key)
+    changed = {}
+    if isinstance(base, Config):
+        changed = digest.differing(base.composed.canonical, canonical)
+    rows = [
+        _row(key, value, said, under if key in changed else {})
+        for key, value in config.composed.flat.items()
+        if key in counted
+    ]
+    own = _own_files(conf, entry, directory)
+    rows.sort(key=lambda one: (one.was is None, one.where.rpartition(":")[0] not in own, one.key))
+    return ConfDetail(
+        name=name,
+        num_keys=len(counted),
+        digest=digest.digest(canonical, ignore=ignore, seed_key=seed_key),
+        standing=_standing(reader, name, config, ignore, seed_key),
+        rows=tuple(rows),
+        remarks=row.remarks,
+    )
+
+
+def _said(layers: Sequence[Layer], entry: Entry, directory: Path) -> dict[str, list[Said]]:
+    """Return key -> what each file says of it, the one that wins last."""
+    out: dict[str, list[Said]] = {}
+    for layer in layers:
+        shown = f"expdb:{layer.name}.yaml"
+        lines: dict[str, int] = {}
+        if layer.folder is not None:
+            path = layer.folder / f"{layer.name}.yaml"
+            if layer.folder == entry.folder:
+                shown = os.path.relpath(path, directory)
+            lines = dict(_lines(path, layer.package))
+        for key, value in layer.values.items():
+            line = f":{lines[key]}" if key in lines else ""
+            out.setdefault(key, []).append(Said(value=value, where=f"{shown}{line}"))
+    return out
+
+
+def _lines(path: Path, package: str) -> Iterator[tuple[str, int]]:
+    try:
+        found = read_config_file(path).lines
+    except Unreadable:
+        return
+    for key, line in found.items():
+        yield f"{package}.{key}" if package else key, line
+
+
+def _row(key: str, value: Any, said: dict[str, list[Said]], under: dict[str, list[Said]]) -> KeyRow:
+    """Return the row of a key; one that an interpolation brought in is from the key above it.
+
+    `under` is what the base says of it, where that is another value: its group may be another.
+    """
+    parts = digest.PART.findall(key)
+    for count in range(len(parts), 0, -1):
+        above = ".".join(parts[:count])
+        if above in said:
+            *before, last = said[above]
+            lower = (before or under.get(key) or []) if above == key else []
+            was = lower[-1] if lower else None
+            return KeyRow(key=key, value=value, where=last.where, was=was)
+    return KeyRow(key=key, value=value, where="")
+
+
+def _own_files(conf: Conf, entry: Entry, directory: Path) -> set[str]:
+    folder = entry.folder / conf.group
+    return {os.path.relpath(folder / f"{name}.yaml", directory) for name in conf.files}
+
+
+def _standing(
+    reader: Reader | None, name: str, config: Config, ignore: Sequence[str], seed_key: str
+) -> str:
+    """Return how the newest finished run of an experiment stands to its config."""
+    if reader is None:
+        return "no store here"
+    sql = """
+        SELECT id FROM runs WHERE experiment = ? AND variant = '' AND state = ?
+        ORDER BY created_at_ms DESC, id DESC LIMIT 1
+    """
+    found = reader.rows(sql, [name, str(RunState.FINISHED)])
+    if not found:
+        return "no finished run"
+    run = reader.run(str(found[0][0]))
+    short = short_id(run.id, reader.id_length)
+    keys = digest.differing(
+        run.canonical, config.composed.canonical, ignore=ignore, seed_key=seed_key
+    )
+    if not keys:
+        return f"up to date ({short})"
+    more = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
+    return f"differs from {short} in {plain(next(iter(keys)))}{more}"

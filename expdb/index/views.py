@@ -63,25 +63,58 @@ def fill(con: Connection, reader: Reader, statement: Statement, warnings: list[s
 
     Return the parts that the database itself opens; what is damaged is named in `warnings`.
     """
-    con.execute("CREATE SCHEMA own")
+    tables = {**_columns_of_index(reader), **_columns_of_media()}
+    declared = (
+        f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+        for name, columns in tables.items()
+    )
+    con.execute("; ".join(["CREATE SCHEMA own", *declared]))
     for name in (*COLUMNS, "refs"):
-        _copy(con, reader, name, filled=name in statement.tables)
-    files = _points(con, reader, statement, warnings)
+        if name in statement.tables:
+            _copy(con, reader, name, tables[name])
     for name, kind in MEDIA.items():
-        _media(con, reader, statement, name, kind, warnings)
-    return files
+        for source in _asked_for(reader, statement, name):
+            _copy_media(con, source, name, kind, warnings)
+    return _points(con, reader, statement, warnings)
 
 
-def _copy(con: Connection, reader: Reader, name: str, *, filled: bool) -> None:
-    hidden = HIDDEN.get(name, frozenset())
-    described = reader.rows(f"DESCRIBE {name}")
-    columns = {f'"{row[0]}"': str(row[1]) for row in described if row[0] not in hidden}
-    declared = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-    con.execute(f"CREATE TABLE {name} ({declared})")
-    if filled:
-        # As text, since Arrow has no integer of 128 bits.
-        wanted = (f"{c}::VARCHAR AS {c}" if k == "HUGEINT" else c for c, k in columns.items())
-        _insert(con, name, reader.table(f"SELECT {', '.join(wanted)} FROM {name}"))
+def _columns_of_index(reader: Reader) -> dict[str, dict[str, str]]:
+    """Return table -> column -> type of what a reader has."""
+    names = (*COLUMNS, "refs")
+    rows = reader.rows(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+        " WHERE database_name = 'temp' ORDER BY column_index"
+    )
+    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    for table, column, kind in rows:
+        if table in found and column not in HIDDEN.get(table, ()):
+            found[table][f'"{column}"'] = kind
+    return found
+
+
+def _columns_of_media() -> dict[str, dict[str, str]]:
+    own = {"run": "VARCHAR", "experiment": "VARCHAR"}
+    return {
+        name: {**own, **{f.name: _kind(f.type) for f in media_schema(kind) if f.name != "seq"}}
+        for name, kind in MEDIA.items()
+    }
+
+
+def _kind(of: pa.DataType) -> str:
+    """Return the type of the database for one of Arrow's."""
+    import pyarrow as pa
+
+    if pa.types.is_list(of):
+        return f"{_kind(of.value_type)}[]"
+    return {"int64": "BIGINT", "int32": "INTEGER", "double": "DOUBLE", "binary": "BLOB"}.get(
+        str(of), "VARCHAR"
+    )
+
+
+def _copy(con: Connection, reader: Reader, name: str, columns: Mapping[str, str]) -> None:
+    # As text, since Arrow has no integer of 128 bits.
+    wanted = (f"{c}::VARCHAR AS {c}" if k == "HUGEINT" else c for c, k in columns.items())
+    _insert(con, name, reader.table(f"SELECT {', '.join(wanted)} FROM {name}"))
 
 
 def _insert(con: Connection, table: str, rows: pa.Table) -> None:
@@ -194,26 +227,9 @@ def _flush(con: Connection, name: str, tables: list[pa.Table]) -> None:
         tables.clear()
 
 
-def _media(
-    con: Connection,
-    reader: Reader,
-    statement: Statement,
-    name: str,
-    kind: str,
-    warnings: list[str],
-) -> None:
-    """Make the table of one kind of media: texts, histograms, tables or images."""
-    import pyarrow as pa
-
-    made = [_of_run(Source("", "", RunLayout(Path()), False, 0), media_schema(kind).empty_table())]
-    for source in _asked_for(reader, statement, name):
-        problems: list[str] = []
-        table = read_media(source.layout.root, kind, problems=problems)
-        warnings += [f"{plain(problem)} ({source.id})" for problem in problems]
-        if table.num_rows:
-            made.append(_of_run(source, table))
-    con.register("incoming", pa.concat_tables(made))
-    try:
-        con.execute(f"CREATE TABLE {name} AS SELECT * EXCLUDE (seq) FROM incoming")
-    finally:
-        con.unregister("incoming")
+def _copy_media(con: Connection, source: Source, name: str, kind: str, warnings: list[str]) -> None:
+    problems: list[str] = []
+    table = read_media(source.layout.root, kind, problems=problems)
+    warnings += [f"{plain(problem)} ({source.id})" for problem in problems]
+    if table.num_rows:
+        _insert(con, name, _of_run(source, table.drop_columns(["seq"])))

@@ -7,7 +7,7 @@ go last, when all that follows from them is written. What is damaged is kept, fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,9 @@ from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.media import seal_journal
 from expdb.store.media_journal import media_journals
-from expdb.store.parts import read_list
+from expdb.store.parts import PartEntry, read_list
 from expdb.store.runs import ENDED, read_run
-from expdb.store.seal import seal
+from expdb.store.seal import is_covered, seal, unlisted
 from expdb.store.status import Status, read_status, write_status
 
 Journals = Mapping[tuple[int, int], list[Path]]
@@ -160,6 +160,7 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
         except Corrupt:
             continue  # no journal: it is kept under another name
     last = max((item.seq for item in values), default=after)
+    _require_lists(layout, attempt, rank, entries, {item.seq for item in values})
     seal(
         layout,
         attempt=attempt,
@@ -170,6 +171,28 @@ def _seal_journals(layout: RunLayout, attempt: int, rank: int, paths: list[Path]
         journals=(),
     )
     return last
+
+
+def _require_lists(
+    layout: RunLayout,
+    attempt: int,
+    rank: int,
+    entries: Sequence[PartEntry],
+    in_journals: set[int],
+) -> None:
+    """Refuse to write a list that would leave out points of parts which neither it nor the journals
+    have.
+
+    Raises:
+        Corrupt: such a part stands, so the list is not what it was.
+    """
+    for name, frames in unlisted(layout, attempt, rank, entries).items():
+        # A part is made of whole journals, so its last frame says whether they still stand.
+        if frames[1] not in in_journals and not is_covered(frames, entries):
+            raise Corrupt(
+                f"{name} of {layout.id} is on no list, and no journal has its points",
+                hint=f"expdb fsck {layout.id} --repair",
+            )
 
 
 def _remove(journals: Journals) -> None:

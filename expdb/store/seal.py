@@ -3,12 +3,14 @@
 Invariant: the part and the rank's list are durable before a journal goes, and readers skip frames
 that the list covers; so a kill between any two operations leaves each point readable exactly once.
 It may be done again at any time: what the list covers is not written twice, and a part that no list
-names (a kill came between the two) goes, for other engines read all parts there are.
+names (a kill came between the two) goes, for other engines read all parts there are. It goes only
+where listed parts hold its frames: a list that got lost takes no points with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from expdb.store.files import fsync_dir
@@ -47,7 +49,7 @@ def seal(
         size = write_part(path, table)
         entries = (*entries, PartEntry(path.name, first_seq, last_seq, table.num_rows, size))
         write_list(listed, entries)
-    _remove_unlisted(layout, attempt, rank, {entry.file for entry in entries})
+    _remove_unlisted(layout, attempt, rank, entries)
     save()
     for journal in journals:
         journal.unlink(missing_ok=True)
@@ -64,13 +66,35 @@ def _after(columns: Mapping[str, Column], seq: int) -> dict[str, Column]:
     return found
 
 
-def _remove_unlisted(layout: RunLayout, attempt: int, rank: int, listed: set[str]) -> None:
-    prefix = f"part-a{attempt}-r{rank}-"
+def unlisted(
+    layout: RunLayout, attempt: int, rank: int, entries: Iterable[PartEntry]
+) -> dict[str, tuple[int, int]]:
+    """Return the parts of a rank that are on no list, with their first and last frame."""
+    prefix = re.escape(f"part-a{attempt}-r{rank}-")
+    pattern = re.compile(rf"{prefix}([0-9]{{1,18}})-([0-9]{{1,18}})\.parquet")
+    listed = {entry.file for entry in entries}
     names = [path.name for path in layout.points.iterdir()] if layout.points.is_dir() else []
-    gone = [
-        name for name in names if name.startswith((prefix, f".tmp-{prefix}")) and name not in listed
-    ]
-    for name in gone:
-        (layout.points / name).unlink(missing_ok=True)
+    found = ((name, pattern.fullmatch(name)) for name in names if name not in listed)
+    return {name: (int(match[1]), int(match[2])) for name, match in found if match}
+
+
+def is_covered(frames: tuple[int, int], entries: Iterable[PartEntry]) -> bool:
+    """Tell whether listed parts hold a range of frames without a gap."""
+    first, last = frames
+    for entry in sorted(entries, key=lambda entry: entry.first_seq):
+        if entry.first_seq <= first:
+            first = max(first, entry.last_seq + 1)
+    return first > last
+
+
+def _remove_unlisted(
+    layout: RunLayout, attempt: int, rank: int, entries: Sequence[PartEntry]
+) -> None:
+    found = unlisted(layout, attempt, rank, entries)
+    gone = [layout.points / name for name, frames in found.items() if is_covered(frames, entries)]
+    if layout.points.is_dir():
+        gone += layout.points.glob(f".tmp-part-a{attempt}-r{rank}-*")
+    for path in gone:
+        path.unlink(missing_ok=True)
     if gone:
         fsync_dir(layout.points)

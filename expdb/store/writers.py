@@ -111,12 +111,12 @@ def is_open(layout: RunLayout, attempt: int, rank: int, *, assume_dead: bool = F
     return attempt_files.store_now(meta) - then <= attempt_files.LOST_AFTER_S
 
 
-def others(layout: RunLayout, attempts: Iterable[int]) -> tuple[bool, bool]:
-    """Return whether a writer beside rank 0 may still add to these attempts, and whether one that
-    writes no more left a journal.
+def others(layout: RunLayout, attempts: Iterable[int] | None = None) -> tuple[bool, bool]:
+    """Return whether a writer beside rank 0 may still add to a run, and whether one that writes no
+    more left a journal; of all attempts, unless their numbers are given.
     """
     is_written = is_left = False
-    for number in attempts:
+    for number in attempt_files.numbers(layout) if attempts is None else attempts:
         for rank, names in _by_rank(layout, number).items():
             if is_open(layout, number, rank):
                 is_written = True

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
+from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ def interrupted_words(layout: RunLayout, step: int) -> str:
     repeated = "1 step" if lost == 1 else f"{lost:,} steps"
     last = f"last checkpoint {found}" if found else "no checkpoint"
     return f"at step {step}, {last}; {repeated} would be repeated"
+
+
+def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:
+    """Count the points of the other writers of a run that has ended; False when there are none."""
+    try:
+        return fold(layout.root.parents[1], layout)
+    except ExpdbError as error:
+        on_trouble(f"the points of other ranks are not counted yet: {error.message}")
+        return False
 
 
 def leave_in_child(run: Run | None) -> None:

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from expdb.errors import BadInput, Corrupt, ExpdbError
+from expdb.errors import BadInput, Corrupt
 from expdb.store import writers
 from expdb.store.files import reason
-from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
 from expdb.store.marks import touch_status
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
+from expdb.track.ending import count_others
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.scalars import DeviceQueue, sorted_out
 
@@ -102,7 +102,7 @@ class RankLog:
             writers.close(self.layout, self.attempt, self.rank)
             self.is_open = False
             atexit.unregister(self._at_exit)
-            self._fold()
+            count_others(self.layout, self._on_trouble)
             touch_status(self.layout)
         except OSError as error:
             raise Corrupt(
@@ -113,12 +113,6 @@ class RankLog:
         lost = self.recorder.num_dropped + self.media.num_dropped
         if lost:
             self._on_trouble(f"rank {self.rank}: {lost:,} values were lost")
-
-    def _fold(self) -> None:
-        try:
-            fold(self.layout.root.parents[1], self.layout)
-        except ExpdbError as error:
-            self._on_trouble(f"the points of rank {self.rank} are not counted yet: {error.message}")
 
 
 def _leave(log: RankLog | None) -> None:

@@ -21,7 +21,6 @@ from expdb.errors import BadInput, Corrupt, ExpdbError
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
-from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
@@ -31,6 +30,7 @@ from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
 from expdb.track.console import Console
 from expdb.track.ending import (
+    count_others,
     end_at_exit,
     failure_words,
     interrupted_words,
@@ -336,7 +336,8 @@ class Run(Logs):
             self._status.state, self._status.reason = state, why
             self._status.ended_at_ms = time.time_ns() // 1_000_000
             self._save_status()
-            self._fold()
+            if count_others(self.layout, self._say_trouble):
+                self._save_status()
         except OSError as error:
             raise Corrupt(
                 f"{self.id} could not be finished: {reason(error)}; its points are in the journal",
@@ -346,13 +347,6 @@ class Run(Logs):
         atexit.unregister(self._at_exit)
         if failure is not None:
             raise failure
-
-    def _fold(self) -> None:
-        try:
-            if fold(self.store.root, self.layout):
-                self._save_status()
-        except ExpdbError as error:
-            self._say_trouble(f"the points of other ranks are not counted yet: {error.message}")
 
     def _changed(self, *, is_event: bool = False) -> None:
         if is_event:  # the rest is found without it: readers look at a live run each time

@@ -267,12 +267,19 @@ def test_ctrl_c_ends_a_statement(cast):
     timer.join()
 
 
-def test_texts_are_a_table_too(store):
-    pa = pytest.importorskip("pyarrow")
-    run = make_run("k0000000aa")
-    write_run(store, run)
+def test_media_are_tables_too(store):
+    import expdb
+
+    with expdb.start({"a": 1}, name="base", store=str(store.root)) as run:
+        run.log_text("sample", "one", step=3)
+        run.log_text("sample", "two", step=6)
     with open_reader(store) as reader:
-        found = answer(reader, "from texts")
-        assert found.column_names[:4] == ["run", "experiment", "key", "step"]
-        assert found.num_rows == 0
-        assert answer(reader, "from images").schema.field("image").type == pa.binary()
+        sql = "select experiment, key, step, text from texts where run = ? order by step"
+        assert ask(reader, sql, [run.id]) == [
+            ("base", "sample", 3, "one"),
+            ("base", "sample", 6, "two"),
+        ]
+        assert ask(reader, "select count(*) from texts where experiment = 'other'") == [(0,)]
+        columns = {row[0]: row[1] for row in ask(reader, "describe hists")}
+        assert columns["edges"] == "DOUBLE[]"
+        assert {row[0]: row[1] for row in ask(reader, "describe images")}["image"] == "BLOB"

@@ -71,16 +71,28 @@ def test_only_one_select_may_run(cast, statement, said):
         "arrow_scan(1, 2, 3)",
     ],
 )
-@pytest.mark.parametrize(
-    "form", ["from {}", "select (select count(*) from {})", "with a as (from {}) from a"]
-)
-def test_table_functions_that_leave_the_store_are_refused(cast, tmp_path, call, form):
+def test_table_functions_that_leave_the_store_are_refused(cast, tmp_path, call):
     secret = tmp_path / "secret"
     secret.write_text("s3cr3t\n")
     call = call.format(file=secret, folder=tmp_path)
     with pytest.raises(BadInput, match=r"table function \w+ is refused"):
-        answer(cast, form.format(call))
+        answer(cast, f"from {call}")
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select (select count(*) from {})",
+        "with a as (from {}) from a",
+        "from runs where exists (from {})",
+        "select 1 union all (select 2 from {})",
+        "summarize from {}",
+    ],
+)
+def test_a_table_function_is_found_wherever_it_stands(cast, statement):
+    with pytest.raises(BadInput, match="table function read_text is refused"):
+        answer(cast, statement.format("READ_TEXT('/etc/passwd')"))
 
 
 @pytest.mark.parametrize(

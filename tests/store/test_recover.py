@@ -539,3 +539,21 @@ def test_points_of_the_attempt_that_goes_on_are_not_sealed(
     item.write(("a",), (1.0,), 21, 0)
     item.close()
     assert steps(layout) == [*range(14), 20, 21]
+
+
+def test_a_lost_list_takes_no_part_with_it(make_run_dir: MakeRun, store_root: Path) -> None:
+    layout = make_run_dir()
+    left_behind(layout, torn=False)
+    sound = steps(layout)
+    listed = layout.parts_list(1, 0)
+    before = listed.read_bytes()
+    listed.unlink()
+    parts = sorted(path.name for path in layout.points.iterdir())
+    with pytest.raises(Corrupt, match="is on no list, and no journal has its points") as caught:
+        recover(store_root, layout)
+    assert caught.value.hints == (f"expdb fsck {layout.id} --repair",)
+    assert sorted(path.name for path in layout.points.iterdir()) == parts
+    listed.write_bytes(before)
+    assert steps(layout) == sound
+    recover(store_root, layout)
+    assert steps(layout) == sound == others(layout)

@@ -97,7 +97,7 @@ def lock(con: Connection, files: Iterable[Path] = ()) -> None:
 
 
 def checked(con: Connection, text: str, params: Sequence[Any] | Mapping[str, Any]) -> Statement:
-    """Return the statement in `text`; nothing runs.
+    """Return the statement in `text`; nothing of it runs, so any connection does.
 
     Raises:
         BadInput: it is no SQL, or anything but one SELECT.

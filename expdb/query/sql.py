@@ -39,9 +39,9 @@ def answer(
     Raises:
         BadInput: it is no SQL, anything but one SELECT, or it fails.
     """
+    found = checked(reader.con, statement, params)
     con = open_empty()
     try:
-        found = checked(con, statement, params)
         files = fill(con, reader, found, [] if warnings is None else warnings)
         lock(con, files)
         return _with_integers(_interruptible(con, lambda: _run(con, statement, params, limit)))

@@ -70,7 +70,7 @@ def test_records_have_short_names(here):
     )
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_all_runs_to_a_folder_and_back_into_another_store(mine, own_lab, form):
     done = mine("export", f"--{form}", "out/")
     assert (done.code, done.out) == (0, "")

@@ -39,7 +39,7 @@ class Place:
 
     def ask(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Return the rows that an SQL statement answers."""
-        with open_reader(self.store) as reader:
+        with open_reader(self.store, build=False) as reader:
             return [tuple(row.values()) for row in answer(reader, statement, params).to_pylist()]
 
 

@@ -56,7 +56,7 @@ def test_b03_two_settings_of_six_seeds(place, cases):
         assert series["val/loss"].count == 36
         assert "train/loss" not in series
     assert Counter(setting for setting, _ in names.values()) == {"b1090": 6, "b1095": 6}
-    with open_reader(place.store) as reader:
+    with open_reader(place.store, build=False) as reader:
         rows = ranking(reader, "val/loss").rows
         better, worse = over_seeds(reader, "val/loss").groups
     assert [(names[row.id], row.value) for row in (rows[0], rows[1], rows[-1])] == [

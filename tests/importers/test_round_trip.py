@@ -33,7 +33,7 @@ NAMES = (
 def write(place, form: str, folder: Path, *, attempts: bool = False) -> Path:
     """Export all runs of a store to a file."""
     path = folder / f"out.{form}"
-    with open_reader(place.store) as reader:
+    with open_reader(place.store, build=False) as reader:
         ids = [row[0] for row in reader.rows("SELECT id FROM runs ORDER BY created_at_ms, id")]
         found = Export(reader, ids, attempts=attempts)
         if form == "parquet":
@@ -130,7 +130,7 @@ CONFIG = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_a13_config_values_keep_type_and_form(place, other, tmp_path, form):
     run = make_run("k3f9x2m7qd", config=CONFIG, points={"x": {1: 1.0}})
     write_run(place.store, run, points={"x": {1: 1.0}})
@@ -174,7 +174,7 @@ def test_a14_long_and_deep_params_are_whole(place, other, tmp_path):
     assert points(other, run.id) == points(place, run.id)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["json", "csv"])
 def test_everything_that_is_known_of_a_run_comes_back(place, other, tmp_path, form):
     pin = Pin(
         commit="4" * 40, branch="main", tree="9" * 40, dirty=True, num_edits=3, snapshot="0" * 40,
@@ -275,7 +275,7 @@ def test_step_records_have_the_fixed_names(place):
     }
     run = make_run("k3f9x2m7qd", points=points)
     write_run(place.store, run, points=points)
-    with open_reader(place.store) as reader:
+    with open_reader(place.store, build=False) as reader:
         made = list(report.as_step_records(Export(reader, [run.id])))
     head = {"config_name": "baseline", "run": run.id, "seed": 0}
     none = dict.fromkeys(report.SHORT_NAMES)

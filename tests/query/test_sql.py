@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ from expdb.store.store import Store
 from tests.query.made import make_run, make_store, write_run
 
 NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def cast(cast_store: Store) -> Iterator[Reader]:
+    """One reader for all tests here: none of them changes anything."""
+    with open_reader(cast_store) as reader:
+        yield reader
 
 
 def ask(reader: Reader, statement: str, params=(), **more):
@@ -122,8 +130,10 @@ def test_a_step_logged_twice_is_one_point(store):
         assert ask(reader, "select step, value from points") == [(7, 2.0)]
 
 
-def spoilt(store: Store) -> None:
-    """Write two runs; the part of the second one is damaged."""
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """A store of two runs; the part of the second one is damaged."""
+    store = make_store(tmp_path_factory.mktemp("spoilt") / "runs")
     for number, experiment in enumerate(("good", "bad")):
         points = {"x": {1: 1.0, 2: 2.0}}
         run = make_run(f"k{number:09d}", experiment=experiment, points=points)
@@ -131,6 +141,8 @@ def spoilt(store: Store) -> None:
         if experiment == "bad":
             part = next((folder / "points").iterdir())
             part.write_bytes(part.read_bytes()[:-9])
+    with open_reader(store) as reader:
+        yield reader
 
 
 @pytest.mark.parametrize(
@@ -148,12 +160,10 @@ def spoilt(store: Store) -> None:
         ),
     ],
 )
-def test_nothing_is_read_of_runs_that_are_not_asked_for(store, statement, params):
-    spoilt(store)
-    with open_reader(store) as reader:
-        warnings: list[str] = []
-        assert ask(reader, statement, params, warnings=warnings) == [(2,)]
-        assert warnings == []
+def test_nothing_is_read_of_runs_that_are_not_asked_for(spoilt, statement, params):
+    warnings: list[str] = []
+    assert ask(spoilt, statement, params, warnings=warnings) == [(2,)]
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -169,13 +179,11 @@ def test_nothing_is_read_of_runs_that_are_not_asked_for(store, statement, params
         "select count(*) from (from points) where run = 'k000000000'",
     ],
 )
-def test_all_runs_are_looked_at_where_the_statement_leaves_it_open(store, statement):
-    spoilt(store)
-    with open_reader(store) as reader:
-        warnings: list[str] = []
-        ask(reader, statement, warnings=warnings)
-        assert len(warnings) == 1
-        assert "is damaged (k000000001)" in warnings[0]
+def test_all_runs_are_looked_at_where_the_statement_leaves_it_open(spoilt, statement):
+    warnings: list[str] = []
+    ask(spoilt, statement, warnings=warnings)
+    assert len(warnings) == 1
+    assert "is damaged (k000000001)" in warnings[0]
 
 
 def test_a_join_that_looks_at_neighbours_gets_all_rows(store):
@@ -200,14 +208,11 @@ def test_a_join_that_looks_at_neighbours_gets_all_rows(store):
         ("select count(*) from points p full join {p} q using (run) where run = 'a'", 1),
     ],
 )
-def test_a_filter_on_another_table_takes_no_points_away(store, statement, found):
-    points = {"y": {1: 1.0}}
-    write_run(store, make_run("k0000000aa", points=points), points=points)
-    with open_reader(store) as reader:
-        own = "(select 'a' as run, 'y' as key) q"
-        said = statement.replace("from {p} q", f"from {own}").replace("join {p} q", f"join {own}")
-        said = said.replace("from {p} ", f"from {own} ").replace("{p}.", "q.")
-        assert ask(reader, said) == [(found,)]
+def test_a_filter_on_another_table_takes_no_points_away(cast, statement, found):
+    own = "(select 'a' as run, 'val/loss' as key) q"
+    said = statement.replace("from {p} q", f"from {own}").replace("join {p} q", f"join {own}")
+    said = said.replace("from {p} ", f"from {own} ").replace("{p}.", "q.")
+    assert ask(cast, said) == [(found,)]
 
 
 def test_limit_keeps_the_order(cast):

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from expdb.errors import BadInput
+from expdb.index.reader import Reader, open_reader
 from expdb.query.sql import answer
+from expdb.store.store import Store
 from tests.query.made import make_run, write_run
+
+
+@pytest.fixture(scope="module")
+def cast(cast_store: Store) -> Iterator[Reader]:
+    """One reader for all tests here: none of them changes anything."""
+    with open_reader(cast_store) as reader:
+        yield reader
 
 
 @pytest.mark.parametrize(
@@ -124,8 +134,6 @@ def test_a_part_can_be_read_and_not_written(store):
     folder = write_run(store, make_run("k0000000aa", points=points), points=points)
     part = next((folder / "points").iterdir())
     before = part.read_bytes()
-    from expdb.index.reader import open_reader
-
     with open_reader(store) as reader:
         assert answer(reader, "from points").num_rows == 1
         for statement in (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Run
-from expdb.query.compare import comparison
+from expdb.query.compare import asked_step, comparison
 from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
 from expdb.query.results import Comparison, Ranking
@@ -100,9 +100,10 @@ class OpenStore:
             return ranking(reader, metric, limit=limit)
 
     def compare(self, *words: str, metric: str | None = None) -> Comparison:
-        """Compare runs with the first of them."""
+        """Compare runs with the first of them, at their last common step or that of `RUN@STEP`."""
         with self._reader() as reader:
-            return comparison(reader, lookup_many(reader, list(words)), metric=metric)
+            found = lookup_many(reader, list(words))
+            return comparison(reader, found, metric=metric, step=asked_step(words, found))
 
     def series(self, key: str, *, runs: Sequence[str]) -> pa.Table:
         """Return the visible points of one key: run, key, step, time, value, attempt, rank, seq.

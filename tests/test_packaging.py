@@ -69,7 +69,8 @@ def test_the_wheel_installs_three_packages_and_nothing_else(unpacked: Path) -> N
     conf = unpacked / "expdb" / "conf"
     groups = {path.name for path in conf.iterdir() if path.is_dir()}
     assert groups == {"expdb", "hydra"}
-    assert {path.name for path in conf.iterdir() if path.is_file()} == {"__init__.py", "folder.py"}
+    files = {path.name for path in conf.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "folder.py", "script.py"}
     assert {path.suffix for path in (conf / "expdb").rglob("*") if path.is_file()} == {".yaml"}
     assert not (unpacked / "hydra_plugins" / "__init__.py").exists()
     assert not (unpacked / "expdb" / "_hydra").exists()

@@ -144,7 +144,7 @@ def place_checks(store: Store, *, mounts: str, free: int | None) -> list[Check]:
     if free is not None and free < LITTLE_BYTES:
         what = f"only {size(free)} are free for {store.name}"
         mark: Mark = "problem" if free < FEW_BYTES else "note"
-        advice = "see what can go: expdb gc --dry-run"
+        advice = "the largest runs: du -sh runs/exp=*/run=* | sort -h"
         notes.append(Check(name="store", mark=mark, what=what, advice=(advice,)))
     return notes or [Check(name="store", mark="ok", what=f"{store.name}{room}")]
 

@@ -50,23 +50,28 @@ def compare(
 ) -> int:
     """Compare RUNS with the first of them: config, code, environment, data, metrics.
 
-    `better` and `worse` are beyond the noise between seeds, in the declared direction. With -w the
-    runs that the filter selects come behind RUNS, the oldest first. Over seeds, each run stands for
-    all runs of its experiment, variant and config.
+    `better` and `worse` are beyond the noise between seeds, in the declared direction. Metrics are
+    read at the last step that all runs have, or where RUN@STEP says. With -w the runs that the
+    filter selects come behind RUNS, the oldest first. Over seeds, each run stands for all runs of
+    its experiment, variant and config.
     """
     options.at_most_one(json=as_json, csv=as_csv, md=as_md)
     if (as_csv or as_md) and not over:
         raise click.UsageError("--csv and --md are about --over seed; else there is --json")
     kinds = {"json": as_json, "csv": as_csv, "md": as_md, "quiet": quiet}
     kind = next((name for name, is_asked in kinds.items() if is_asked), "text")
+    from expdb.query.compare import asked_step
+
     with context.reader() as reader:
         targets = _targets(context, reader, runs, where)
         if over:
             outcomes = _over_seeds(context, reader, targets, metric, kind)
         else:
+            step = asked_step(runs, targets)
             outcomes = _runs(
-                context, reader, targets, metric, kind, all_rows=all_rows, config_only=config_only
-            )
+                context, reader, targets, metric, kind,
+                all_rows=all_rows, config_only=config_only, step=step,
+            )  # fmt: skip
     return ExitCode.CONDITION_FALSE if _holds(set(fail_if), outcomes) else ExitCode.OK
 
 
@@ -93,13 +98,14 @@ def _runs(
     *,
     all_rows: bool,
     config_only: bool,
+    step: int | None,
 ) -> set[str]:
     from expdb.query.compare import comparison
     from expdb.report import comparison as report
     from expdb.report import json, verdict
 
     out = context.out
-    found = comparison(reader, targets, metric=metric)
+    found = comparison(reader, targets, metric=metric, step=step)
     for warning in found.warnings:
         out.warning(warning)
     if kind == "json":

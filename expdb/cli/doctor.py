@@ -33,7 +33,7 @@ def doctor(
     key with the file and line that its value is from. Exit code 1: something is to fix.
     """
     if experiment is not None and not conf:
-        raise click.UsageError("EXP needs --conf")
+        raise click.UsageError("an experiment is looked at with --conf")
     if experiment is not None:
         return _explain(context, experiment, everything=all_rows, as_json=as_json)
     if conf:

@@ -161,7 +161,7 @@ def _report(out: Output, error: click.ClickException | ExpdbError) -> int:
         for hint in error.hints:
             out.hint(hint)
         return error.exit_code
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     out.error(message[:1].lower() + message[1:])
     hint = getattr(error, "hint", "")
     if not hint and isinstance(error, click.UsageError) and error.ctx is not None:

@@ -32,6 +32,7 @@ def comparison(
     targets: Sequence[Resolved],
     *,
     metric: str | None = None,
+    step: int | None = None,
     cwd: Path | None = None,
 ) -> Comparison:
     """Compare runs with the first of them.
@@ -39,6 +40,7 @@ def comparison(
     Args:
         reader: the index.
         targets: two runs or more.
+        step: read all of them at this step; else at the last one that all have.
         metric: judge by this metric; else by the objective of the first run that declares one.
         cwd: whose repository holds the code; else the current folder's. The store's comes second.
 
@@ -50,7 +52,7 @@ def comparison(
         raise BadInput("one run cannot be compared", hint="expdb compare A B")
     runs = tuple(reader.run(target.run) for target in targets)
     objective = _objective(runs, metric)
-    measure = Measure(reader, runs, objective)
+    measure = Measure(reader, runs, objective, step=step)
     noise = noise_of(reader, runs[0], objective.metric, *runs[1:]) if objective else None
     verdicts = tuple(
         verdict(measure, at, noise, id_length=reader.id_length) for at in range(1, len(runs))
@@ -74,6 +76,22 @@ def comparison(
         noise=noise,
         warnings=_left_out(measure, reader.id_length),
     )
+
+
+def asked_step(words: Sequence[str], targets: Sequence[Resolved]) -> int | None:
+    """Return the step that `RUN@STEP` asks for; None where no word has one.
+
+    Raises:
+        BadInput: they ask for different steps.
+    """
+    pairs = zip(words, targets, strict=False)
+    steps = sorted({one.step for word, one in pairs if "@" in word and one.step is not None})
+    if len(steps) > 1:
+        raise BadInput(
+            f"runs are compared at one step, and {steps[0]:,} and {steps[1]:,} are asked for",
+            hint="expdb compare A@STEP B@STEP",
+        )
+    return steps[0] if steps else None
 
 
 def with_selected(

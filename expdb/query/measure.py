@@ -34,14 +34,21 @@ class Value:
 
 
 class Measure:
-    """The metrics of some runs at their last common step."""
+    """The metrics of some runs at their last common step, or at one that is asked for."""
 
-    def __init__(self, reader: Reader, runs: Sequence[Run], objective: Objective | None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        runs: Sequence[Run],
+        objective: Objective | None,
+        *,
+        step: int | None = None,
+    ) -> None:
         self.runs = runs
         self.objective = objective
         root = reader.store.root
         self._points = [Points(reader, run.id, run_dir=root / run.path) for run in runs]
-        self.step, self.at_end = self._last_common()
+        self.step, self.at_end = self._last_common() if step is None else (step, False)
 
     def problems(self) -> list[list[str]]:
         """Return for each run the damaged files that were left out so far."""

@@ -79,6 +79,12 @@ def ranking(
         baseline = baseline_row(reader, head=head, objective=objective)
     newest = max(rows, key=lambda row: (row.created_at_ms, row.id), default=None)
     noise = _noise(reader, objective, baseline, newest)
+    ends = {row.value_step for row in rows if row.value_step is not None}
+    if len(ends) > 1 and objective.reading == "last":
+        warnings.append(
+            f"the runs end at different steps, {min(ends):,} to {max(ends):,}; each is ranked by"
+            " its own last value"
+        )
     apart: Sequence[RunRow] = ()
     if by.own is not None:
         others = Chosen(f"NOT coalesce({by.own.sql}, false)", by.own.params)

@@ -156,8 +156,9 @@ def baseline_row(
         found = run_rows(reader, where="r.id = ?", params=[ref.run], head=head, objective=objective)
         if found:
             return found[0]
-    where = "r.experiment = 'baseline' AND r.variant = '' AND r.state = 'finished'"
-    found = run_rows(reader, where=where, limit=1, head=head, objective=objective)
+    where = "r.experiment = 'baseline' AND r.state = 'finished'"
+    order = f"(r.variant = '') DESC, {NEWEST_FIRST}"
+    found = run_rows(reader, where=where, order=order, limit=1, head=head, objective=objective)
     return found[0] if found else None
 
 
@@ -182,31 +183,39 @@ def with_deltas(
 ) -> list[RunRow]:
     """Return the rows with their difference to the baseline; its damaged files go to `problems`.
 
-    A finished run is measured at its end, with an outcome; any other at its last step, against the
-    baseline at that same step, without one.
+    A finished run is measured at its end, with an outcome, where the baseline ends at that step
+    too; all others at the last step that both have, without one.
     """
     if baseline is None or baseline.objective is None:
         return list(rows)
     points = Points(reader, baseline.id)
-    found = [replace(row, delta=_delta(row, baseline, noise, points)) for row in rows]
+    found = [replace(row, delta=_delta(reader, row, baseline, noise, points)) for row in rows]
     problems += [f"the baseline {text.plain(baseline.name)}: {item}" for item in points.problems]
     return found
 
 
-def _delta(row: RunRow, baseline: RunRow, noise: Noise | None, points: Points) -> Delta | None:
+def _delta(
+    reader: Reader, row: RunRow, baseline: RunRow, noise: Noise | None, points: Points
+) -> Delta | None:
     objective = baseline.objective
     if row.id == baseline.id or objective is None or row.objective != objective:
         return None
     if row.value is None or not math.isfinite(row.value):
         return None
-    if row.state is RunState.FINISHED:
+    same_end = row.value_step == baseline.value_step or objective.reading != "last"
+    if row.state is RunState.FINISHED and same_end:
         if baseline.value is None or not math.isfinite(baseline.value):
             return None
         delta = row.value - baseline.value
         outcome = classify(delta, objective.mode, noise.band if noise else None)
         return Delta(value=delta, outcome=outcome)
-    if row.value_step is None:
+    if row.value_step is None or baseline.value_step is None:
         return None
+    if row.value_step > baseline.value_step and objective.reading == "last":
+        own = read_at(Points(reader, row.id).of(objective.metric), baseline.value_step, objective)
+        if own is None or baseline.value is None or not math.isfinite(own - baseline.value):
+            return None
+        return Delta(value=own - baseline.value, outcome=None, at_step=baseline.value_step)
     if row.value_step == baseline.value_step and objective.reading == "last":
         other = baseline.value
     else:

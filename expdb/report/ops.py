@@ -66,10 +66,10 @@ def render_undo(result: UndoResult, style: Style) -> list[str]:
     ]
     if result.record is not None:
         name, what = result.record
-        lines.append(f"  {plain(name):<9}{plain(what)}")
+        lines.append(f"  {plain(name):<8} {plain(what)}")
         return lines
     if result.ref:
-        lines.append(f"  {plain(result.ref):<9}{_at(result.ref_after, style)}, as before")
+        lines.append(f"  {plain(result.ref):<8} {_at(result.ref_after, style)}, as before")
         return lines
     lines.append(f"  {'code':<9}{_restored(result)}")
     head = "follows baseline" if result.head is None else _at(result.head, style)

@@ -67,7 +67,7 @@ def _against_head(tree: WorkTreeStatus, style: Style) -> str:
     if tree.head is None:
         state = f"{edited} edited" if tree.edits else "clean"
         parent = "has none" if tree.baseline is None else f"is {label(tree.baseline, style)}"
-        return f"{state}; no HEAD yet: the next run's parent {parent}"
+        return f"{state}; no rollback yet: the next run's parent {parent}"
     head = label(tree.head, style) + ("" if tree.head_step is None else f"@{tree.head_step}")
     if tree.equals_head:
         return f"clean, equals HEAD {head}"

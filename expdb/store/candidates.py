@@ -134,7 +134,7 @@ def too_many_variants(word: str, pool: Sequence[ResolveRow], id_length: int) -> 
     raise Ambiguous(
         f"{text.plain(word)} was run only with overrides, in {len(newest)} variants",
         details=lines(newest, id_length),
-        hint=f"quote one: expdb show '{text.plain(newest[0].name)}'",
+        hint=f"quote one: '{text.plain(newest[0].name)}'",
     )
 
 

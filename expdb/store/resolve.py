@@ -202,6 +202,10 @@ class _Search:
         if pool:
             bare = tuple(row for row in pool if not row.variant)
             variants = {row.name for row in pool}
+            if not bare and len(variants) > 1 and (done := finished(pool)):
+                # A variant that never came to its end is nobody's word for the experiment.
+                variants = {row.name for row in done}
+                pool = tuple(row for row in pool if row.name in variants)
             if not bare and len(variants) > 1:
                 candidates.too_many_variants(word, pool, text.id_length(self.by_id))
             return self.newest(bare or pool)

@@ -227,7 +227,7 @@ def test_status_work_tree_lines(cast, screen):
         "work tree  main 7c1e88a, clean, equals HEAD k3f9 baseline@300"
     )
     assert first(head=None, edits=(), baseline=cast.rows[-1]) == (
-        "work tree  main 7c1e88a, clean; no HEAD yet: the next run's parent is k3f9 baseline"
+        "work tree  main 7c1e88a, clean; no rollback yet: the next run's parent is k3f9 baseline"
     )
     assert first(branch="detached", edits=(), equals_head=True).startswith(
         "work tree  detached at 7c1e88a"

@@ -154,7 +154,7 @@ def test_several_variants_and_no_plain_run_are_listed() -> None:
     with pytest.raises(Ambiguous) as error:
         resolve("exp08_wd", ROWS, {}, head=None)
     assert error.value.message == "exp08_wd was run only with overrides, in 2 variants"
-    assert error.value.hints == ("quote one: expdb show 'exp08_wd+optim.wd=0.01'",)
+    assert error.value.hints == ("quote one: 'exp08_wd+optim.wd=0.01'",)
     assert [line.split()[:2] for line in error.value.details] == [
         ["s4t9", "exp08_wd+optim.wd=0.01"],
         ["w7n3", "exp08_wd+optim.wd=0.3"],

@@ -9,7 +9,7 @@ import pytest
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Attempt, Eval, Objective, Pin, Run, RunState
-from expdb.query.compare import comparison
+from expdb.query.compare import asked_step, comparison
 from expdb.query.lookup import lookup_many
 from expdb.query.results import ABSENT, Comparison, MetricDiff, Outcome
 from expdb.store.store import Store
@@ -320,3 +320,21 @@ def test_damaged_files_that_were_left_out_are_named(store: Store) -> None:
     (path / "series.json").write_text("{")
     with open_reader(store) as reader:
         assert any("series.json" in line for line in compare(reader, "k3f9", "a9m4").warnings)
+
+
+def test_runs_are_read_at_the_step_that_is_asked_for(store: Store) -> None:
+    for at, run in enumerate(("k3f9x2m7qd", "t1h6y3cz8r")):
+        points = {"val/loss": {10: 3.0 + at, 20: 2.0 + at / 2}}
+        experiment = ("baseline", "exp01")[at]
+        made = make_run(run, experiment=experiment, points=points)
+        write_run(store, made, points=points)
+    with open_reader(store) as reader:
+        words = ("baseline@10", "exp01@10")
+        plain = lookup_many(reader, ("baseline", "exp01"))
+        targets = [replace(target, step=10) for target in plain]
+        found = comparison(reader, targets, step=asked_step(words, targets))
+        assert (found.step, metric(found, "val/loss").values) == (10, (3.0, 4.0))
+        assert asked_step(("baseline", "exp01"), targets) is None
+        apart = [targets[0], replace(targets[1], step=20)]
+        with pytest.raises(BadInput, match="compared at one step, and 10 and 20 are asked for"):
+            asked_step(("baseline@10", "exp01@20"), apart)

@@ -4,10 +4,11 @@ import pytest
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Objective, RunAt
+from expdb.query.rank import ranking
 from expdb.query.results import Outcome
 from expdb.query.runs import listing, run_rows
 from expdb.store.store import Store
-from tests.query.conftest import cast_run, set_ref
+from tests.query.conftest import NOISE, cast_run, set_ref
 from tests.query.made import make_run, write_run
 
 
@@ -146,3 +147,25 @@ def test_another_metric_may_be_read_of_every_run(cast: Reader) -> None:
 
 def test_outcome_words_are_the_documented_ones() -> None:
     assert [str(item) for item in Outcome] == ["better", "worse", "no_difference", "inconclusive"]
+
+
+def test_runs_that_end_at_different_steps_get_no_verdict(store: Store) -> None:
+    ends = {"k3f9x2m7qd": (0, 20), "t1h6y3cz8r": (0, 20, 60), "h4q8z1rn6c": (0, 10)}
+    for at, (run, steps) in enumerate(ends.items()):
+        points = {"val/loss": {step: 3.0 - step / 100 - at / 10 for step in steps}}
+        config = {"points": points, "settings": NOISE, "minutes": at}
+        experiment = "baseline" if at == 0 else "e"
+        write_run(store, make_run(run, experiment=experiment, **config), points=points)
+    with open_reader(store) as reader:
+        # The longer run is read at 20, the shorter one at 10, where the baseline has no value.
+        assert deltas(reader) == {"t1h6": ("-0.100", "", 20)}
+        assert ranking(reader).warnings == (
+            "the runs end at different steps, 10 to 60; each is ranked by its own last value",
+        )
+
+
+def test_a_baseline_that_was_run_only_with_overrides_is_measured_against(store: Store) -> None:
+    write_run(store, cast_run("k3f9x2m7qd", variant="+loop=fast"))
+    write_run(store, cast_run("t1h6y3cz8r"))
+    with open_reader(store) as reader:
+        assert deltas(reader) == {"t1h6": ("+0.180", "worse", None)}

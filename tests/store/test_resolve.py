@@ -335,3 +335,12 @@ def test_a_prefix_is_the_run_it_alone_begins(ids: set[str], data: st.DataObject)
             resolve(prefix, rows, {}, head=None)
         enough = error.value.hints[0].rpartition(" ")[2]
         assert resolve(enough, rows, {}, head=None).run in ids
+
+
+def test_a_variant_that_never_came_to_its_end_is_passed_over() -> None:
+    good = row("a1h6y3cz8r", "exp01", 1, variant="+loop=fast")
+    failed = row("b1h6y3cz8r", "exp01", 2, variant="+optim.lr=abc", state=RunState.FAILED)
+    assert resolve("exp01", (good, failed), {}, head=None).run == good.id
+    other = row("c1h6y3cz8r", "exp01", 3, variant="+optim.lr=0.1")
+    with pytest.raises(Ambiguous, match="in 2 variants"):
+        resolve("exp01", (good, failed, other), {}, head=None)

@@ -9,7 +9,7 @@ MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" 
 export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test check lint fix bench soak gpu docs clean
+.PHONY: help install train test slow check lint fix bench soak gpu docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -29,8 +29,13 @@ train: $(STAMP) ## train baseline and exp01, then compare them (about two minute
 	$(BIN)/python train.py +exp=exp01
 	$(BIN)/expdb compare baseline exp01
 
-test: $(STAMP) ## run the test suite (under 4 minutes on 2 cores)
-	$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak and not gpu"
+PYTEST = $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test: $(STAMP) ## run the tests of every part (under 4 minutes on 2 cores)
+	$(PYTEST) -m "not slow and not soak and not gpu"
+
+slow: $(STAMP) ## run the rest of what CI runs: kills, many processes, whole trainings
+	$(PYTEST) -m "slow and not soak and not gpu"
 
 lint: $(STAMP) ## formatting, style, types, layers
 	$(BIN)/ruff format --check .
@@ -38,7 +43,7 @@ lint: $(STAMP) ## formatting, style, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint test ## all that must pass before a commit
+check: lint test slow ## all that must pass before a commit: what CI runs
 
 fix: $(STAMP) ## format, and mend what the linter can
 	$(BIN)/ruff format .

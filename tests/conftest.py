@@ -31,9 +31,8 @@ MakeRun = Callable[..., RunLayout]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files with slow tests first, so that no worker is left with one at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Put the trainings first, so that no worker is left with one at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "train")
 
 
 @pytest.fixture(autouse=True)

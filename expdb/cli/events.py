@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--severity", type=click.Choice(["warn", "critical"]), help="Only events at least so severe."
 )
-@click.option(
-    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
-)
+@options.limit
 @options.quiet
 @options.as_json
 @options.as_csv

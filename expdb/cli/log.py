@@ -13,9 +13,7 @@ from expdb.cli.ls import ls
 
 @click.command()
 @click.option("--graph", is_flag=True, help="Trees, oldest first: what changed, and its effect.")
-@click.option(
-    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Runs at most (50)."
-)
+@options.limit
 @options.where
 @options.since
 @options.study

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     help="Columns: +optim.lr,-code adds and removes; run,val/loss is a list of its own.",
 )
 @options.over
-@click.option(
-    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
-)
+@options.limit
 @options.quiet
 @options.as_json
 @options.as_csv

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import click
 
+MAX_ROWS = 10**12
+"""More rows than any list has; what goes beyond 64 bits is refused here."""
+
+limit = click.option(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(1, MAX_ROWS),
+    default=50,
+    help="Rows at most (50).",
+)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only ids, one a line.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 all_rows = click.option("--all", "all_rows", is_flag=True, help="Everything, also what is equal.")

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 @options.since
 @options.study
 @options.over
-@click.option(
-    "-n", "limit", metavar="N", type=click.IntRange(min=1), default=50, help="Rows at most (50)."
-)
+@options.limit
 @options.quiet
 @options.as_json
 @options.as_csv

@@ -42,8 +42,10 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
     if follow:
         _follow(context, record, log, lines, root)
         return
-    out.lines([out.style.say(line) for line in lines])
     end = end_of(log, root / record.path, store_root=root)
+    if end is not None or log.is_closed:  # the last words of a killed process may lack their end
+        lines = [*lines, *log.rest()][-num:] if num else []
+    out.lines([out.style.say(line) for line in lines])
     if end is not None:
         out.lines([report.closing(record, end, out.style)])
         out.next(report.next_commands(record, end, out.talk_style), gap=False)

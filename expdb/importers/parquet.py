@@ -9,6 +9,7 @@ from typing import Any, Final
 from expdb.errors import BadInput
 from expdb.importers import exported, long_rows, wide_rows
 from expdb.importers.found import Found, RunFacts, Skips, Source
+from expdb.query.arrow_values import listed
 from expdb.query.export import PARQUET_META
 from expdb.text import plain
 
@@ -56,7 +57,7 @@ def _rows(file: Any, head: list[str], name: str) -> Iterator[tuple[int, list[Any
     at = 0
     try:
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
-            columns = [column.to_pylist() for column in batch.columns]
+            columns = [listed(column) for column in batch.columns]
             for row in zip(*columns, strict=True):
                 at += 1
                 yield at, list(row)

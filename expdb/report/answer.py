@@ -13,6 +13,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from expdb.query.arrow_values import listed
 from expdb.report.grid import Cell, Column, Grid, lay_out, narrowed
 from expdb.report.json import document, finite
 from expdb.report.style import Style
@@ -84,7 +85,7 @@ def text_of(value: Any) -> str:
 def values(answer: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of an answer; every value is one that JSON has, but for non-finite numbers."""
     for batch in answer.to_batches(max_chunksize=10_000):
-        columns = [[plainly(value) for value in column.to_pylist()] for column in batch.columns]
+        columns = [[plainly(value) for value in listed(column)] for column in batch.columns]
         yield from zip(*columns, strict=True)
 
 

@@ -29,6 +29,8 @@ from expdb.store.head import read_head
 from expdb.store.ids import new_id
 from expdb.store.ops import find_unfinished, read_ops
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import World
 

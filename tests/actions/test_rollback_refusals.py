@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 from expdb.model import Pin
 
+pytestmark = pytest.mark.slow
+
 
 def go(world: World, run: str, **options: bool) -> None:
     with world.reader() as reader:

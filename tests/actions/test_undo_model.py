@@ -23,6 +23,8 @@ from expdb.store.head import read_head
 from expdb.store.ids import new_id
 from expdb.store.ops import read_ops
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import World
 

@@ -17,6 +17,8 @@ from expdb.store.head import read_head
 from expdb.store.ops import write_op
 from expdb.store.refs import move_ref, read_refs
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pathlib import Path
 

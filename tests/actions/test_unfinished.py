@@ -21,6 +21,8 @@ from expdb.query.lookup import lookup
 from expdb.store.ops import StoreGone, find_unfinished, marker_path, read_ops
 from expdb.store.store import open_store
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import World
 

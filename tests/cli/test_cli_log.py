@@ -250,3 +250,12 @@ def test_events_for_programs(here, watched):
 )
 def test_wrong_words_are_refused(here, watched, words, code):
     assert here("-C", str(watched), *words).code == code
+
+
+def test_tail_shows_a_last_line_without_an_end_of_a_run_that_is_over(here, live):
+    write_status(live, Status(state="failed", reason="RuntimeError: out of memory"))
+    (live.attempt(1) / "log.txt").write_text("line 1\nRuntimeError: out of memory")
+    done = here("--store", str(live.root.parents[1]), "tail", RUN)
+    assert done.out.splitlines()[:2] == ["line 1", "RuntimeError: out of memory"]
+    one = here("--store", str(live.root.parents[1]), "tail", RUN, "-n", "1")
+    assert one.out.splitlines()[0] == "RuntimeError: out of memory"

@@ -127,3 +127,16 @@ def test_python_asks_the_same(lab, monkeypatch):
     assert found.to_pylist() == [{"value": 1.848}]
     with pytest.raises(BadInput, match="is refused"):
         store.sql("install httpfs")
+
+
+def test_times_that_python_does_not_have_are_text(here):
+    statement = "select date 'infinity' as a, timestamp_ns '2020-01-01 00:00:00.123456789' as b"
+    done = here("sql", statement, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["rows"][0][1] == "2020-01-01 00:00:00.123456789"
+
+
+@pytest.mark.parametrize("words", [("ls",), ("log",), ("rank",), ("sql", "select 1")])
+def test_more_rows_than_64_bits_count_are_refused(here, words):
+    done = here(*words, "-n", str(10**20))
+    assert (done.code, done.out) == (2, "")

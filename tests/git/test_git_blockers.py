@@ -12,6 +12,8 @@ from expdb.git.restore import blockers, plan, put_index_back, restore, verify
 from expdb.git.snapshot import save_worktree
 from expdb.git.worktree import find_worktree
 
+pytestmark = pytest.mark.slow
+
 
 def look(repo, target="HEAD~1", **options):
     """Save and plan towards `target`, and return (worktree, saved, rows, path -> reason)."""

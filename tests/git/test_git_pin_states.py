@@ -12,6 +12,8 @@ import pytest
 from expdb.git.snapshot import take_pin
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 
+pytestmark = pytest.mark.slow
+
 
 def pin_of(repo, **options):
     worktree = find_worktree(repo.top)

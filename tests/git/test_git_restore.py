@@ -18,6 +18,8 @@ from expdb.git.restore import (
 from expdb.git.snapshot import forget_saved, load_saved
 from expdb.git.worktree import find_worktree
 
+pytestmark = pytest.mark.slow
+
 
 def check_round_trip(repo, target):
     worktree = find_worktree(repo.top)

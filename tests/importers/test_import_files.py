@@ -398,3 +398,17 @@ def test_what_breaks_off_leaves_no_run(place, tmp_path):
     with pytest.raises(BadInput, match="is damaged after row"):
         place.take(path)
     assert sorted(entry.name for entry in place.root.iterdir()) == [".expdb", ".gitignore"]
+
+
+def test_a_column_of_nanoseconds_is_passed_over_and_the_rest_taken(place, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "ns.parquet"
+    table = {"step": [0, 1], "loss": [1.0, 0.5], "at": pa.array([1, 2], pa.timestamp("ns"))}
+    pq.write_table(pa.table(table), path)
+    place.take(path)
+    assert place.ask("select step, value from points where key = 'loss' order by step") == [
+        (0, 1.0),
+        (1, 0.5),
+    ]

@@ -14,6 +14,8 @@ from expdb.store.store import Store
 from tests.index.indexed import IDS, finished, generations, shown, values
 from tests.query.made import write_run
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path, Path], object]
 
 

@@ -31,6 +31,8 @@ from tests.store.fsck_made import (
     whole,
 )
 
+pytestmark = pytest.mark.slow
+
 MakeRun = Callable[..., RunLayout]
 
 

@@ -24,6 +24,8 @@ from tests.store.fsck_made import (
     whole,
 )
 
+pytestmark = pytest.mark.slow
+
 MakeRun = Callable[..., RunLayout]
 OPERATIONS = ("replace", "link", "unlink", "rename", "fsync", "mkdir", "sendfile")
 STRIDES = pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from expdb.store.recover import needs_recovery, recount, recover
 from expdb.store.runs import read_run
 from expdb.store.status import Status, read_status, write_status
 
+pytestmark = pytest.mark.slow
+
 MakeRun = Callable[..., RunLayout]
 OPERATIONS = ("replace", "link", "unlink", "rename", "fsync", "fdatasync", "mkdir", "ftruncate")
 

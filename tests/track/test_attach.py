@@ -27,6 +27,8 @@ from expdb.store.runs import read_run
 from expdb.store.writers import ATTACHED
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 QUIET = {"expdb": {"print": "quiet"}}
 
 

@@ -22,6 +22,8 @@ from expdb.store.points import read_series
 from expdb.store.runs import read_run, run_dirs
 from expdb.store.store import open_store
 
+pytestmark = pytest.mark.slow
+
 QUIET = {"expdb": {"print": "quiet"}}
 
 

@@ -21,6 +21,8 @@ from expdb.track.checkpoint import Checkpointer, load_checkpoint, load_part
 from expdb.track.state import State
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 ROOT = Path(__file__).parents[2]
 

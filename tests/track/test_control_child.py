@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from expdb.actions.ctl import ask
 from expdb.actions.results import ControlResult
 from expdb.errors import ExpdbError
@@ -15,6 +17,8 @@ from expdb.model import RunState
 from expdb.query.lookup import lookup
 from expdb.store.runs import read_run
 from expdb.store.store import open_store
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

@@ -16,6 +16,8 @@ from expdb.model import RunState
 from expdb.store.runs import read_run, run_dirs
 from expdb.track.launch import find_launch
 
+pytestmark = pytest.mark.slow
+
 TORCHRUN = {"RANK": "2", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "abc"}
 
 

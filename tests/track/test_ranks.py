@@ -13,6 +13,8 @@ from tests import warm
 from tests.track import tiny_training as tiny
 from tests.track.tiny_linear import Rows, drive, halves, linear
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -13,6 +13,8 @@ from expdb.model import Run, RunState
 from expdb.store.runs import read_run, run_dirs
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CALLBACK = "hydra/callbacks=expdb"
 CONFIG = "lr: 0.1\nhow: well\nseed: 3\nhydra: {output_subdir: null}\n"

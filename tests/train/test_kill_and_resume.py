@@ -16,6 +16,8 @@ from expdb.store.points import read_series
 from tests import warm
 from tests.train.project import TINY, Project, copy_project
 
+pytestmark = pytest.mark.slow
+
 LONG = ("loop.max_steps=60", "loop.save_every=10", "loop.eval_every=20", "model.dropout=0.1")
 TIMED = ("train/tokens_per_s", "train/data_wait_pct", "sys/monitor_overhead_pct")
 

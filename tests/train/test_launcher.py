@@ -16,6 +16,8 @@ from expdb.model import RunState
 from expdb.store.runs import read_run, run_dirs
 from tests import warm
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import os

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from expdb import digest
 from expdb.errors import BadInput
 from expdb.importers.found import RunFacts, Skips
 from expdb.importers.lines import lines
 from expdb.model import Attempt, Eval
+from expdb.query.export import SCHEMA_VERSION
 from expdb.store import fields
 from expdb.store.attempts import attempt_of
 from expdb.store.fields import Wrong
@@ -58,6 +60,12 @@ def facts_of(data: Mapping[str, Any], *, where: str) -> RunFacts:
     Raises:
         BadInput: a field is missing, or of another type.
     """
+    version = data.get("schema_version", SCHEMA_VERSION)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BadInput(
+            f"{where} is an export of schema {version}; this expdb reads {SCHEMA_VERSION}",
+            hint="pip install -U expdb-ml",
+        )
     try:
         return _facts(data)
     except (Wrong, RecursionError, ValueError) as error:
@@ -71,6 +79,7 @@ def _facts(data: Mapping[str, Any]) -> RunFacts:
     identity["canonical"] = json.dumps(
         config, sort_keys=True, separators=(",", ":"), allow_nan=False
     )
+    digest.flatten(identity["canonical"])  # raises here for a config that is too deep to be read
     known = identity_of(identity)
     if not (is_id(known["id"]) and known["experiment"]):
         raise Wrong("id")

@@ -84,6 +84,8 @@ def open_empty() -> Connection:
     con = connect.open_memory()
     con.execute("SET python_enable_replacements = false")
     con.execute("SET temp_directory = ''")
+    # DuckDB fills it from the environment, user and password included.
+    con.execute("SET http_proxy = ''")
     return con
 
 

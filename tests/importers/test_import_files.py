@@ -412,3 +412,16 @@ def test_a_column_of_nanoseconds_is_passed_over_and_the_rest_taken(place, tmp_pa
         (0, 1.0),
         (1, 0.5),
     ]
+
+
+def test_an_export_of_a_newer_schema_is_refused_and_a_config_too_deep(place, tmp_path):
+    record = {"expdb": "run", "id": "k3f9x2m7qd", "experiment": "a", "config": {}}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({**record, "schema_version": 99}))
+    with pytest.raises(BadInput, match="is an export of schema 99; this expdb reads 1"):
+        place.take(path)
+    deep = '{"a":' * 700 + "1" + "}" * 700
+    path.write_text(json.dumps(record).replace('"config": {}', f'"config": {deep}'))
+    with pytest.raises(BadInput, match="line 1"):
+        place.take(path)
+    assert sorted(entry.name for entry in place.root.iterdir()) == [".expdb", ".gitignore"]

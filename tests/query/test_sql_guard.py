@@ -184,3 +184,11 @@ def test_it_leaves_nothing_in_the_folder(cast, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer(cast, "select * from points order by random()")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_proxy_of_the_environment_is_in_no_setting(cast, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://user:FAKE-PW@h:1")
+    statement = "select count(*) from pg_catalog.pg_settings where setting like '%FAKE-PW%'"
+    assert answer(cast, statement).to_pylist() == [{"count_star()": 0}]
+    found = answer(cast, "select current_setting('http_proxy') as proxy").to_pylist()
+    assert found == [{"proxy": ""}]

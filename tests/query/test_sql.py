@@ -266,10 +266,15 @@ def test_ctrl_c_ends_a_statement(cast):
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.7, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        ask(cast, "select sum(a.range * b.range % 7) from range(100000000) a, range(1000) b")
-    timer.join()
+    # A test run in the background of a shell has SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(cast, "select sum(a.range * b.range % 7) from range(100000000) a, range(1000) b")
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_media_are_tables_too(store):

@@ -19,9 +19,9 @@ from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import RunAt
 from expdb.query.lookup import lookup_all
-from expdb.store.fsck import check_store, no_tick, repair_store
-from expdb.store.fsck_report import Counts, Finding, Tick
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.check import check_store, no_tick, repair_store
+from expdb.store.fsck.report import Counts, Finding, Tick
+from expdb.store.fsck.trash import Trash
 from expdb.store.resolve import MIN_PREFIX, Resolved
 from expdb.store.runs import run_dirs
 from expdb.store.store import Store

@@ -19,7 +19,7 @@ from expdb.text import duration, plain
 
 if TYPE_CHECKING:
     from expdb.actions.fsck import FsckResult
-    from expdb.store.fsck_report import Finding
+    from expdb.store.fsck.report import Finding
 
 COLOURS: dict[str, Colour] = {
     "damaged": "red",

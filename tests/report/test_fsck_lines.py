@@ -8,7 +8,7 @@ from dataclasses import replace
 from expdb.actions.fsck import FsckResult
 from expdb.report import fsck
 from expdb.report.json import dumps
-from expdb.store.fsck_report import Counts, Finding
+from expdb.store.fsck.report import Counts, Finding
 from expdb.text import cells
 
 TRASH = ".expdb/trash/fsck-20261128T140300Z"

@@ -12,9 +12,9 @@ from expdb.model import Attempt, Op, Pin, RunAt
 from expdb.store import checkpoints, owner
 from expdb.store.attempts import write_pin
 from expdb.store.files import write_json
-from expdb.store.fsck import check_store, repair_store
-from expdb.store.fsck_report import Checked, Finding
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.check import check_store, repair_store
+from expdb.store.fsck.report import Checked, Finding
+from expdb.store.fsck.trash import Trash
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.marks import add_event, add_mark

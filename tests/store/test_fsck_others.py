@@ -13,7 +13,7 @@ import pytest
 from expdb.store import owner, series, writers
 from expdb.store.artifacts import add_artifact, read_artifacts, sources
 from expdb.store.files import write_json
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.trash import Trash
 from expdb.store.journal import encode_frame, encode_header
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.media import read_media

@@ -9,7 +9,7 @@ import pytest
 
 from expdb.model import Op
 from expdb.store.files import write_json
-from expdb.store.fsck_refs import expected_refs
+from expdb.store.fsck.refs import expected_refs
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.ops import Marker, mark_unfinished, read_ops, write_op

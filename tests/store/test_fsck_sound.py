@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from expdb.store import attempts
-from expdb.store.fsck import check_store
+from expdb.store.fsck.check import check_store
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.points import read_series
 from tests.store.fsck_made import (

@@ -18,7 +18,7 @@ from expdb.store import attempts as attempt_files
 from expdb.store import records, series
 from expdb.store.artifacts import read_artifacts
 from expdb.store.files import read_json
-from expdb.store.fsck_report import Notes
+from expdb.store.fsck.report import Notes
 from expdb.store.layout import RunLayout
 from expdb.store.recover import count_again, left_journals
 from expdb.store.status import Status, read_status

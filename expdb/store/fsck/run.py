@@ -9,11 +9,11 @@ from typing import Any
 from expdb.errors import Corrupt, ExpdbError, NotFound, Unsupported
 from expdb.model import RunState
 from expdb.store import attempts as attempt_files
-from expdb.store import fsck_files as files
-from expdb.store.fsck_checkpoints import check_checkpoints
-from expdb.store.fsck_media import check_artifacts, check_media
-from expdb.store.fsck_points import check_points
-from expdb.store.fsck_report import Checked, Notes, relative
+from expdb.store.fsck import files as files
+from expdb.store.fsck.checkpoints import check_checkpoints
+from expdb.store.fsck.media import check_artifacts, check_media
+from expdb.store.fsck.points import check_points
+from expdb.store.fsck.report import Checked, Notes, relative
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.runs import read_identity, read_run, state_now
 from expdb.store.status import sizes

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from expdb.errors import Corrupt
 from expdb.store import points, series
-from expdb.store.fsck_journals import KEPT, all_journals, frames
-from expdb.store.fsck_points import (
+from expdb.store.fsck.journals import KEPT, all_journals, frames
+from expdb.store.fsck.points import (
     GLOB,
     PART,
     RankPoints,
@@ -26,7 +26,7 @@ from expdb.store.fsck_points import (
     salvaged,
     writer_lives,
 )
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.trash import Trash
 from expdb.store.journal import Values
 from expdb.store.layout import RunLayout
 from expdb.store.parts import PartEntry, build_table, read_part, write_list, write_part

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from expdb.errors import ExpdbError
 from expdb.store import attempts as attempt_files
-from expdb.store import fsck_mend_files as files
-from expdb.store import fsck_mend_points as parts
 from expdb.store.files import reason
-from expdb.store.fsck_files import size_of
-from expdb.store.fsck_media import mend_media
-from expdb.store.fsck_refs import check_refs, rebuild_refs
-from expdb.store.fsck_report import Checked, Counts, Finding, Tick, relative, settled
-from expdb.store.fsck_run import check_run, is_open
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck import mend_files as files
+from expdb.store.fsck import mend_points as parts
+from expdb.store.fsck.files import size_of
+from expdb.store.fsck.media import mend_media
+from expdb.store.fsck.refs import check_refs, rebuild_refs
+from expdb.store.fsck.report import Checked, Counts, Finding, Tick, relative, settled
+from expdb.store.fsck.run import check_run, is_open
+from expdb.store.fsck.trash import Trash
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.recover import needs_recovery, recover, run_lock
 from expdb.store.runs import read_identity, run_dirs

@@ -12,7 +12,7 @@ from pathlib import Path
 from expdb.errors import Corrupt, Unsupported
 from expdb.store import points
 from expdb.store.files import read_json
-from expdb.store.fsck_report import Notes
+from expdb.store.fsck.report import Notes
 from expdb.store.journal import JournalReader, Values, encode_header
 from expdb.store.layout import RunLayout
 

@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 from expdb.errors import Corrupt, Unsupported
 from expdb.store import media_parts
 from expdb.store.artifacts import read_artifacts
-from expdb.store.fsck_checkpoints import file_damage
-from expdb.store.fsck_report import Kind, Notes
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.checkpoints import file_damage
+from expdb.store.fsck.report import Kind, Notes
+from expdb.store.fsck.trash import Trash
 from expdb.store.layout import RunLayout
 from expdb.store.media_journal import MediaReader, media_journals
 from expdb.store.writers import is_open

@@ -17,8 +17,8 @@ from pathlib import Path
 from expdb.errors import BadInput, Conflict, Corrupt, Unsupported
 from expdb.model import FORMAT, NEEDS, Op, Ref, RunAt
 from expdb.store import files, ops, refs
-from expdb.store.fsck_report import Checked, Finding, relative
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.report import Checked, Finding, relative
+from expdb.store.fsck.trash import Trash
 from expdb.store.ids import is_id
 from expdb.store.layout import StoreLayout
 from expdb.text import plain

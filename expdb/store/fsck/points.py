@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from expdb.errors import Corrupt
 from expdb.store import points, series, writers
-from expdb.store.fsck_journals import KEPT, all_journals, entries, frames, note_journal, note_kept
-from expdb.store.fsck_report import Notes
+from expdb.store.fsck.journals import KEPT, all_journals, entries, frames, note_journal, note_kept
+from expdb.store.fsck.report import Notes
 from expdb.store.journal import Values
 from expdb.store.layout import RunLayout
 from expdb.store.parts import PartEntry, read_list, read_part

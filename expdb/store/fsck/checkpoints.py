@@ -8,7 +8,7 @@ from pathlib import Path
 from expdb.errors import ExpdbError, NotFound, Unsupported
 from expdb.store import checkpoints
 from expdb.store.files import reason
-from expdb.store.fsck_report import Counts, Kind, Notes
+from expdb.store.fsck.report import Counts, Kind, Notes
 from expdb.store.layout import RunLayout
 
 

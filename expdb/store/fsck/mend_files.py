@@ -18,14 +18,14 @@ from expdb.model import Attempt, Pin
 from expdb.store import attempts as attempt_files
 from expdb.store import checkpoints, records, series, writers
 from expdb.store.files import read_json, write_json
-from expdb.store.fsck_checkpoints import checkpoint_damage
-from expdb.store.fsck_files import (
+from expdb.store.fsck.checkpoints import checkpoint_damage
+from expdb.store.fsck.files import (
     EVIDENCE,
     FIXED,
     differing,
     line_files,
 )
-from expdb.store.fsck_trash import Trash
+from expdb.store.fsck.trash import Trash
 from expdb.store.layout import RunLayout
 from expdb.store.recover import count_again, left_journals, recount
 from expdb.store.runs import read_identity

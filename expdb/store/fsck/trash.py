@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from expdb.store.files import fsync_dir
-from expdb.store.fsck_report import relative
+from expdb.store.fsck.report import relative
 from expdb.store.layout import StoreLayout
 
 

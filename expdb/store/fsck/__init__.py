@@ -1,0 +1,1 @@
+"""Checking every file of a store, and mending what is damaged."""

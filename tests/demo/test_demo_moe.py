@@ -11,6 +11,8 @@ from expdb.demo.loss import lm_loss
 from expdb.demo.model import Decoder, count_parameters
 from expdb.demo.moe import MixtureMlp, MoeConfig, Router, balance
 from expdb.errors import BadInput
+from expdb.store.layout import RunLayout
+from expdb.track.checkpoint import Checkpointer, load_checkpoint
 from expdb.track.state import State
 
 TINY = MoeConfig(d=16, layers=2, heads=2, hidden=32, seq_len=24, experts=4, expert_hidden=8)
@@ -216,11 +218,14 @@ def test_a_resumed_mixture_over_a_mix_goes_on_bit_for_bit(tmp_path, dropped):
     assert straight.models[""].blocks[1].mlp.router.bias_E.any()
     # Counted and not balanced yet, as after an update that the gradient scaler skipped.
     lm_loss(straight.models[""], {"tokens": torch.zeros(20, 25, dtype=torch.int64)})
-    torch.save(straight.collect(), tmp_path / "state.pt")
+    layout = RunLayout(tmp_path / "exp=e" / "run=k3f9x2m7qd")
+    writer = Checkpointer(layout, attempt=1)
+    writer.save(5, straight)
+    writer.wait()
     expected = train(straight, 4)
     torch.manual_seed(1)
     resumed = parts_of_a_run(7)
-    resumed.load(torch.load(tmp_path / "state.pt", weights_only=False))
+    load_checkpoint(layout, 5, resumed)
     if dropped:
         getattr(resumed.models[""].blocks[1].mlp.router, dropped).zero_()
     losses = train(resumed, 4)

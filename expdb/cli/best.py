@@ -38,7 +38,7 @@ def best(
             metric,
             limit=1,
             head=context.head(),
-            where="" if chosen.sql == "true" else chosen.sql,
+            where=chosen.condition,
             params=chosen.params,
         )
         for warning in found.warnings:
@@ -50,6 +50,6 @@ def best(
         else:
             out.lines([report.best_line(found, out.style)])
             # A rollback without a word weighs all runs by the objective of the ref.
-            rolls_back = metric is None and chosen.sql == "true" and "baseline" in reader.refs
+            rolls_back = metric is None and chosen.is_all and "baseline" in reader.refs
             if said := report.best_hint(found, out.talk_style, rolls_back=rolls_back):
                 out.hint(said)

@@ -9,6 +9,7 @@ import click
 from expdb.cli import options
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
+from expdb.cli.forms import Form, form_of
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
@@ -55,11 +56,9 @@ def compare(
     filter selects come behind RUNS, the oldest first. Over seeds, each run stands for all runs of
     its experiment, variant and config.
     """
-    options.at_most_one(json=as_json, csv=as_csv, md=as_md)
+    kind = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md)
     if (as_csv or as_md) and not over:
         raise click.UsageError("--csv and --md are about --over seed; else there is --json")
-    kinds = {"json": as_json, "csv": as_csv, "md": as_md, "quiet": quiet}
-    kind = next((name for name, is_asked in kinds.items() if is_asked), "text")
     from expdb.query.compare import asked_step
 
     with context.reader() as reader:
@@ -94,7 +93,7 @@ def _runs(
     reader: Reader,
     targets: list[Resolved],
     metric: str | None,
-    kind: str,
+    kind: Form,
     *,
     all_rows: bool,
     config_only: bool,
@@ -120,7 +119,7 @@ def _runs(
 
 
 def _over_seeds(
-    context: Context, reader: Reader, targets: list[Resolved], metric: str | None, kind: str
+    context: Context, reader: Reader, targets: list[Resolved], metric: str | None, kind: Form
 ) -> set[str]:
     from expdb.query.seed_compare import compare_seeds
     from expdb.report import rows_out, seeds_json

@@ -73,7 +73,7 @@ def _graph(
             if found.num_shown < found.num_all:
                 more = min(found.num_all, limit * 4)
                 out.hint(f"{found.num_shown:,} of {found.num_all:,} runs; more: -n {more}")
-        elif chosen.sql == "true":
+        elif chosen.is_all:
             out.talk(f"no runs yet in the store {out.talk_style.say(reader.store.name)}")
             out.hint("python train.py +exp=baseline")
         else:

@@ -8,8 +8,10 @@ import click
 
 from expdb.cli import options
 from expdb.cli.context import Context
+from expdb.cli.forms import Form, Forms, form_of
 
 if TYPE_CHECKING:
+    from expdb.cli.output import Output
     from expdb.index.reader import Reader
     from expdb.query.results import Listing
     from expdb.query.select import Where
@@ -60,14 +62,13 @@ def ls(
     """
     from expdb.query.runs import listing
 
-    options.at_most_one(json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
+    form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
     if over and (sort or cols):
         raise click.UsageError("--sort and --cols are about runs, not about groups over seeds")
-    kind = _kind(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
     with context.reader() as reader:
         chosen = context.where(reader, where, since=since, study=study)
         if over:
-            _over_seeds(context, reader, chosen, limit, kind)
+            _over_seeds(context, reader, chosen, limit, form)
             return
         found = listing(
             reader,
@@ -80,32 +81,23 @@ def ls(
         )
         for warning in found.warnings:
             context.out.warning(warning)
-        _print(context, found, kind)
-        if kind in ("text", "md"):
-            _say_rest(context, reader, found, limit, is_filtered=chosen.sql != "true")
+        _print(context.out, found, form)
+        if form in ("text", "md"):
+            _say_rest(context, reader, found, limit, is_filtered=not chosen.is_all)
 
 
-def _kind(**asked: bool) -> str:
-    order = ("json", "csv", "md", "jsonl", "quiet")
-    return next((name for name in order if asked[name]), "text")
-
-
-def _print(context: Context, found: Listing, kind: str) -> None:
-    from expdb.report import json, rows_out
+def _print(out: Output, found: Listing, form: Form) -> None:
+    from expdb.report import json
     from expdb.report import listing as report
 
-    out = context.out
-    if kind == "json":
-        out.json(json.listing(found))
-    elif kind == "csv":
-        out.text(rows_out.write_csv(*report.table(found)))
-    elif kind == "md":
-        out.lines(report.to_markdown(found, out.style))
-    elif kind == "jsonl":
-        out.text(rows_out.jsonl(json.run_row(row) for row in found.rows))
-    elif kind == "quiet":
-        out.lines(report.only_ids(found.rows))
-    else:
+    forms = Forms(
+        document=lambda: json.listing(found),
+        table=lambda: report.table(found),
+        markdown=lambda: report.to_markdown(found, out.style),
+        records=lambda: map(json.run_row, found.rows),
+        ids=lambda: report.only_ids(found.rows),
+    )
+    if not forms.print(out, form):
         out.lines(report.render(found, out.style), page=True)
 
 
@@ -124,9 +116,9 @@ def _say_rest(
         out.hint(f"{len(found.rows):,} of {found.num_all:,} runs; more: -n {more}{fewer}")
 
 
-def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, kind: str) -> None:
+def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, form: Form) -> None:
     from expdb.query.seeds import over_seeds
-    from expdb.report import listing, rows_out, seeds, seeds_json
+    from expdb.report import listing, seeds, seeds_json
 
     out = context.out
     found = over_seeds(
@@ -137,17 +129,14 @@ def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, kin
         params=chosen.params,
         newest_first=True,
     )
-    if kind == "json":
-        out.json(seeds_json.groups(found))
-    elif kind == "csv":
-        out.text(rows_out.write_csv(*seeds.table(found)))
-    elif kind == "md":
-        out.lines(listing.grid_markdown(seeds.list_grid(found, listing.piped(out.style))))
-    elif kind == "jsonl":
-        out.text(rows_out.jsonl(seeds_json.group(one) for one in found.groups))
-    elif kind == "quiet":
-        out.lines([run for group in found.groups for run in group.runs])
-    else:
+    forms = Forms(
+        document=lambda: seeds_json.groups(found),
+        table=lambda: seeds.table(found),
+        markdown=lambda: listing.grid_markdown(seeds.list_grid(found, listing.piped(out.style))),
+        records=lambda: map(seeds_json.group, found.groups),
+        ids=lambda: [run for group in found.groups for run in group.runs],
+    )
+    if not forms.print(out, form):
         out.lines(seeds.render_list(found, out.style), page=True)
-    if kind in ("text", "md") and found.num_all > len(found.groups):
+    if form in ("text", "md") and found.num_all > len(found.groups):
         out.hint(f"{len(found.groups):,} of {found.num_all:,} groups; more: -n {limit * 4}")

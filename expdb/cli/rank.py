@@ -8,8 +8,10 @@ import click
 
 from expdb.cli import options
 from expdb.cli.context import Context
+from expdb.cli.forms import Form, Forms, form_of
 
 if TYPE_CHECKING:
+    from expdb.cli.output import Output
     from expdb.index.reader import Reader
     from expdb.query.results import Ranking
     from expdb.query.seed_results import SeedGroups
@@ -59,9 +61,7 @@ def rank(
     from expdb.query.rank import ranking
     from expdb.query.seeds import over_seeds
 
-    options.at_most_one(json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
-    kinds = {"json": as_json, "csv": as_csv, "md": as_md, "jsonl": as_jsonl, "quiet": quiet}
-    kind = next((name for name, is_asked in kinds.items() if is_asked), "text")
+    form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
     out = context.out
     with context.reader() as reader:
         chosen = context.where(reader, where, since=since, study=study)
@@ -70,18 +70,18 @@ def rank(
             "reading": reading,
             "limit": limit,
             "head": context.head(),
-            "where": "" if chosen.sql == "true" else chosen.sql,
+            "where": chosen.condition,
             "params": chosen.params,
         }
         if over:
             groups = over_seeds(reader, metric, **asked)
             _say(context, reader, groups)
-            _print_groups(context, groups, kind)
+            _print_groups(out, groups, form)
         else:
             found = ranking(reader, metric, **asked)
             _say(context, reader, found)
-            _print(context, found, kind, metric, is_whole=len(found.rows) < limit)
-            if kind == "text" and len(found.rows) == limit:
+            _print(out, found, form, metric, is_whole=len(found.rows) < limit)
+            if form == "text" and len(found.rows) == limit:
                 out.hint(f"the first {limit:,}; more: -n {limit * 4}")
 
 
@@ -100,43 +100,33 @@ def _say(context: Context, reader: Reader, found: Ranking | SeedGroups) -> None:
         context.out.warning(warning)
 
 
-def _print(
-    context: Context, found: Ranking, kind: str, metric: str | None, *, is_whole: bool
-) -> None:
-    from expdb.report import json, rows_out
+def _print(out: Output, found: Ranking, form: Form, metric: str | None, *, is_whole: bool) -> None:
+    from expdb.report import json
     from expdb.report import ranking as report
     from expdb.report.listing import only_ids
 
-    out = context.out
-    if kind == "json":
-        out.json(json.ranking(found))
-    elif kind == "csv":
-        out.text(rows_out.write_csv(*report.table(found)))
-    elif kind == "md":
-        out.lines(report.to_markdown(found, out.style))
-    elif kind == "jsonl":
-        out.text(rows_out.jsonl(json.run_row(row) for row in found.rows))
-    elif kind == "quiet":
-        out.lines(only_ids(found.rows))
-    else:
+    forms = Forms(
+        document=lambda: json.ranking(found),
+        table=lambda: report.table(found),
+        markdown=lambda: report.to_markdown(found, out.style),
+        records=lambda: map(json.run_row, found.rows),
+        ids=lambda: only_ids(found.rows),
+    )
+    if not forms.print(out, form):
         out.lines(report.render(found, out.style, is_whole=is_whole))
         out.next(report.next_commands(found, metric))
 
 
-def _print_groups(context: Context, found: SeedGroups, kind: str) -> None:
-    from expdb.report import listing, rows_out, seeds, seeds_json
+def _print_groups(out: Output, found: SeedGroups, form: Form) -> None:
+    from expdb.report import listing, seeds, seeds_json
 
-    out = context.out
-    if kind == "json":
-        out.json(seeds_json.groups(found))
-    elif kind == "csv":
-        out.text(rows_out.write_csv(*seeds.table(found)))
-    elif kind == "md":
-        out.lines(listing.grid_markdown(seeds.rank_grid(found, listing.piped(out.style))))
-    elif kind == "jsonl":
-        out.text(rows_out.jsonl(seeds_json.group(one) for one in found.groups))
-    elif kind == "quiet":
-        out.lines([run for group in found.groups for run in group.runs])
-    else:
+    forms = Forms(
+        document=lambda: seeds_json.groups(found),
+        table=lambda: seeds.table(found),
+        markdown=lambda: listing.grid_markdown(seeds.rank_grid(found, listing.piped(out.style))),
+        records=lambda: map(seeds_json.group, found.groups),
+        ids=lambda: [run for group in found.groups for run in group.runs],
+    )
+    if not forms.print(out, form):
         out.lines(seeds.render_rank(found, out.style))
         out.next(seeds.next_commands(found))

@@ -22,7 +22,11 @@ from expdb.query.results import ABSENT, CodeDiff, ConfigDiff, FileDiff, NamedDif
 
 def rules_of(runs: Sequence[Run]) -> tuple[tuple[str, ...], str]:
     """Return (ignored keys, seed key) of the newest run."""
-    settings = max(runs, key=lambda run: (run.created_at_ms, run.id)).settings
+    return rules_in(max(runs, key=lambda run: (run.created_at_ms, run.id)).settings)
+
+
+def rules_in(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Return (ignored keys, seed key) of the effective `expdb:` section of a run."""
     section = settings.get("digest")
     ignore = section.get("ignore", ()) if isinstance(section, Mapping) else ()
     seed_key = settings.get("seed_key")

@@ -20,6 +20,7 @@ from expdb.git.worktree import WorkTree, find_worktree
 from expdb.index.reader import Reader
 from expdb.model import RunAt, RunState
 from expdb.query.config_changes import config_changes, fingerprint
+from expdb.query.diffs import rules_in
 from expdb.query.effects import Effects
 from expdb.query.family import Group, grouped, with_ancestors
 from expdb.query.history_results import CodeChange, History, KeyChange, Node
@@ -139,17 +140,9 @@ def _family(reader: Reader, rows: Sequence[RunRow]) -> _Family:
     if rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         pairs = [(row.id, row.parent) for row in rows if row.parent in by_id and row.parent]
-        ignore, seed_key = _rules(settings_of(reader, newest))
+        ignore, seed_key = rules_in(settings_of(reader, newest))
         changes = config_changes(reader, pairs, ignore=ignore, seed_key=seed_key)
     return _Family(by_id=by_id, facts=facts, changes=changes)
-
-
-def _rules(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-    """Return (ignored keys, seed key), as `query.diffs` reads them of a run."""
-    section = settings.get("digest")
-    ignore = section.get("ignore", ()) if isinstance(section, Mapping) else ()
-    seed_key = settings.get("seed_key")
-    return tuple(map(str, ignore)), seed_key if isinstance(seed_key, str) else "seed"
 
 
 def _digests(data: str | None) -> dict[str, str]:

@@ -189,13 +189,20 @@ def with_deltas(
     if baseline is None or baseline.objective is None:
         return list(rows)
     points = Points(reader, baseline.id)
-    found = [replace(row, delta=_delta(reader, row, baseline, noise, points)) for row in rows]
+    found = [
+        replace(row, delta=_delta(reader, row, baseline, noise, points, problems)) for row in rows
+    ]
     problems += [f"the baseline {text.plain(baseline.name)}: {item}" for item in points.problems]
     return found
 
 
 def _delta(
-    reader: Reader, row: RunRow, baseline: RunRow, noise: Noise | None, points: Points
+    reader: Reader,
+    row: RunRow,
+    baseline: RunRow,
+    noise: Noise | None,
+    points: Points,
+    problems: list[str],
 ) -> Delta | None:
     objective = baseline.objective
     if row.id == baseline.id or objective is None or row.objective != objective:
@@ -212,7 +219,9 @@ def _delta(
     if row.value_step is None or baseline.value_step is None:
         return None
     if row.value_step > baseline.value_step and objective.reading == "last":
-        own = read_at(Points(reader, row.id).of(objective.metric), baseline.value_step, objective)
+        longer = Points(reader, row.id)
+        own = read_at(longer.of(objective.metric), baseline.value_step, objective)
+        problems += [f"{row.id} {text.plain(row.name)}: {item}" for item in longer.problems]
         if own is None or baseline.value is None or not math.isfinite(own - baseline.value):
             return None
         return Delta(value=own - baseline.value, outcome=None, at_step=baseline.value_step)

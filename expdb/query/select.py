@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.query.runs import NEWEST_FIRST
+
+ALL: Final = "true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,16 @@ class Where:
     params: tuple[object, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def is_all(self) -> bool:
+        """Whether every run meets it."""
+        return self.sql == ALL
+
+    @property
+    def condition(self) -> str:
+        """The condition, empty where every run meets it."""
+        return "" if self.is_all else self.sql
+
 
 def where_of(reader: Reader, selection: Selection, *, now_ms: int) -> Where:
     """Return the condition of a selection; `true` when nothing was asked for.
@@ -55,7 +68,7 @@ def where_of(reader: Reader, selection: Selection, *, now_ms: int) -> Where:
         NotFound: a name, a state or a study that does not exist.
     """
     if selection.is_all:
-        return Where("true")
+        return Where(ALL)
     from expdb.query.filters.compile import condition
     from expdb.query.filters.sql import Sql, joined
 

@@ -32,7 +32,7 @@ def add_mark(layout: RunLayout, kind: str, text: str, *, op: str = "") -> None:
     Raises:
         OSError: it cannot be written; nothing was.
     """
-    body = {"kind": kind, "text": text}
+    body = {"kind": kind, "text": text, "created_at_ms": _now_ms()}
     _append(layout.marks, {**body, "op": op} if op else body, durable=bool(op))
 
 
@@ -42,16 +42,17 @@ def add_event(layout: RunLayout, step: int, severity: str, rule: str, message: s
     Raises:
         OSError: it cannot be written; nothing was.
     """
-    _append(layout.events, {"step": step, "severity": severity, "rule": rule, "message": message})
+    body = {"step": step, "severity": severity, "rule": rule, "message": message}
+    _append(layout.events, {**body, "created_at_ms": _now_ms()})
 
 
 def append_line(path: Path, body: dict[str, Any]) -> None:
-    """Append one line of JSON to a file that others may append to as well.
+    """Append one line of JSON, as it is, to a file that others may append to as well.
 
     Raises:
         OSError: it cannot be written; nothing was.
     """
-    _append(path, dict(body))
+    _append(path, body)
 
 
 def has_mark_of(layout: RunLayout, op: str) -> bool:
@@ -82,6 +83,10 @@ def touch_status(layout: RunLayout) -> None:
         return
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _set_time(path: Path, time_ns: int) -> None:
     try:
         os.utime(path, ns=(time_ns, time_ns))
@@ -91,7 +96,6 @@ def _set_time(path: Path, time_ns: int) -> None:
 
 
 def _append(path: Path, body: dict[str, Any], *, durable: bool = False) -> None:
-    body["created_at_ms"] = time.time_ns() // 1_000_000
     line = (json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n").encode()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:

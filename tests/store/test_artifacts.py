@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -39,13 +40,26 @@ def test_a_file_is_copied_with_its_hash(layout: RunLayout, tmp_path: Path) -> No
     (tmp_path / "Loss Curve.TXT").write_text("abc")
     made = add(layout, tmp_path / "Loss Curve.TXT")
     assert made is not None
-    assert read_artifacts(layout, []) == (made,)
+    assert read_artifacts(layout, []) == (made,), "what is returned is what is written, time too"
     assert (made.name, made.version, made.bytes) == ("Loss Curve.TXT", 1, 3)
     assert made.path == "artifacts/%4Coss%20%43urve.%54%58%54"
     [file] = made.files
     assert (file.name, file.path) == ("", made.path)
     assert file.sha256 == hashlib.sha256(b"abc").hexdigest()
     assert (layout.root / made.path).read_text() == "abc"
+
+
+def test_what_is_returned_is_what_is_written(
+    layout: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also its time, however long the clock runs on between the two."""
+    clock = itertools.count(1_700_000_000_000_000_000, 7_000_000)
+    monkeypatch.setattr("time.time_ns", lambda: next(clock))
+    (tmp_path / "a.txt").write_text("abc")
+    made = add(layout, tmp_path / "a.txt")
+    assert made is not None
+    assert read_artifacts(layout, []) == (made,)
+    assert made.created_at_ms >= 1_700_000_000_000
 
 
 def test_a_folder_is_copied_whole(layout: RunLayout, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from expdb.store.ops import read_marker, read_ops
 from expdb.store.store import Store
 
 REF_KINDS = frozenset({"baseline", "tag"})
-RUN_KINDS = frozenset({"label", "note", "rm", "restore"})
+RUN_KINDS = frozenset({"label", "note", "rm", "restore", "gc"})
 TREE_KINDS = frozenset({"rollback"})
 UNDOABLE = TREE_KINDS | REF_KINDS | RUN_KINDS
 """Kinds of which plain `undo` takes the newest; an undo is taken back by its own id only."""
@@ -110,9 +110,14 @@ def is_of_trash(op: Op) -> bool:
     return "trash" in op.before
 
 
+def is_of_gc(op: Op) -> bool:
+    """Tell whether an op collected checkpoints and pins, or brought them back."""
+    return "checkpoints" in op.before
+
+
 def is_of_tree(op: Op) -> bool:
-    """Tell whether an op changed files of a work tree, not only refs, marks or the trash."""
-    return not (is_of_ref(op) or is_of_marks(op) or is_of_trash(op))
+    """Tell whether an op changed files of a work tree, not only names and folders of the store."""
+    return not (is_of_ref(op) or is_of_marks(op) or is_of_trash(op) or is_of_gc(op))
 
 
 def _state(op: Op, end: Op | None) -> Literal["done", "unfinished", "aborted"]:

@@ -70,6 +70,9 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
     },
     "Keep": {
         "rm": Verb("expdb.cli.rm:rm", "move runs into the trash, or bring them back"),
+        "gc": Verb(
+            "expdb.cli.gc:gc", "set aside checkpoints beyond what runs keep; free the trash"
+        ),
         "fsck": Verb("expdb.cli.fsck:fsck", "check every file of the store, and mend damage"),
         "reindex": Verb("expdb.cli.reindex:reindex", "build the index of the store again"),
     },

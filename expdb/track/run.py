@@ -176,8 +176,8 @@ class Run(Logs):
     def checkpointer(self) -> Checkpointer:
         """The writer of this run's checkpoints, made on first use."""
         if self._checkpointer is None:
+            from expdb.store.protected import protected_steps
             from expdb.track.checkpoint import Checkpointer
-            from expdb.track.protected import protected_steps
 
             objective = self.objective
             self._checkpointer = Checkpointer(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from expdb.errors import BadInput, Corrupt, ExpdbError, NotFound, Refused
+from expdb.git.stores import pinning
+from expdb.git.worktree import WorkTree
 from expdb.model import Attempt, Objective, Pin, Run, RunAt, RunState
 from expdb.store.layout import RunLayout
 from expdb.store.ops import find_unfinished
@@ -64,13 +67,21 @@ def start(
         return _beside(begun)
     _require_finished_op(begun)
     found = _find_resumed(begun)
-    pin = pin_code(
-        begun.worktree,
-        store_root=begun.store.root,
-        code=begun.settings["code"],
-        dirty=begun.settings["dirty"],
-    )
-    return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+    with _pinning(begun):
+        pin = pin_code(
+            begun.worktree,
+            store_root=begun.store.root,
+            code=begun.settings["code"],
+            dirty=begun.settings["dirty"],
+        )
+        return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+
+
+def _pinning(begun: Start) -> AbstractContextManager[None]:
+    """Keep every pin of the repository until the run has a record of its own."""
+    if isinstance(begun.worktree, WorkTree):
+        return pinning(begun.worktree, begun.store.id, begun.store.root)
+    return nullcontext()
 
 
 def _say_unused(run: Handle | QuietRun, names: list[str]) -> None:

@@ -7,10 +7,11 @@ looking for secrets in it takes time.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from expdb.errors import ExpdbError
+from expdb.redact import Redactor
 
 MAX_BYTES: Final = 64 * 1024
 """Of a traceback the last so much is kept: the error stands at its end."""
@@ -36,7 +37,7 @@ def _said(error: BaseException) -> str:
         return f"its text cannot be made: {type(trouble).__name__}"
 
 
-def traceback_lines(error: BaseException, redact: Callable[[str], str]) -> list[str]:
+def traceback_lines(error: BaseException, redactor: Redactor) -> list[str]:
     """Return the last lines of a traceback, with notes, causes and groups, without secrets."""
     try:
         text = "".join(traceback.format_exception(error))
@@ -45,14 +46,14 @@ def traceback_lines(error: BaseException, redact: Callable[[str], str]) -> list[
     lines: list[str] = []
     left = MAX_BYTES
     for line in _from_the_end(text.rstrip("\n")):
-        line = clipped(line, redact)
+        line = clipped(line, redactor)
         left -= len(line.encode("utf-8", "backslashreplace")) + 1
         if left < 0:
             lines.append(f"... the first lines are left out: more than {MAX_BYTES // 1024} KiB")
             break
         lines.append(line)
     # Once more as a whole: a secret of several short lines is known by all of them together.
-    return redact("\n".join(reversed(lines))).split("\n")
+    return redactor.text("\n".join(reversed(lines))).split("\n")
 
 
 def _from_the_end(text: str) -> Iterator[str]:
@@ -63,11 +64,16 @@ def _from_the_end(text: str) -> Iterator[str]:
         end = start - 1
 
 
-def clipped(line: str, redact: Callable[[str], str]) -> str:
+def clipped(line: str, redactor: Redactor) -> str:
     """Return a line without secrets, cut in its middle when it is very long."""
     if len(line) <= MAX_CHARS:
-        return redact(line)
+        return redactor.text(line)
+    if "://" not in line:
+        line = redactor.known(line)  # known values take one pass; the other patterns may take many
     reach = MAX_CHARS // 2
-    head, tail = redact(line[: reach + MARGIN]), redact(line[-reach - MARGIN :])
+    if len(line) <= 2 * (reach + MARGIN):
+        return redactor.text(line)
+    head = redactor.text(line[: reach + MARGIN])
+    tail = redactor.text(line[-reach - MARGIN :])
     left_out = len(line) - 2 * reach
     return f"{head[:-MARGIN]} ... {left_out:,} characters ... {tail[MARGIN:]}"

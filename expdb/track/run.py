@@ -286,9 +286,9 @@ class Run(Logs):
     def fail(self, why: str, *, error: BaseException | None = None) -> None:
         """End the run as failed, with the reason; the log keeps the traceback of `error`."""
         if self._is_ours():
-            why = clipped(why, self._redactor.text)
+            why = clipped(why, self._redactor)
             if error is not None:
-                for line in marked(traceback_lines(error, self._redactor.text)):
+                for line in marked(traceback_lines(error, self._redactor)):
                     self.console.line(line, only_log=True)
             self._end("failed", why)
             rest = f"at step {self._status.last_step or 0}: {why}"

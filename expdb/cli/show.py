@@ -12,7 +12,6 @@ from expdb.cli.context import Context
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
-    from expdb.query.results import Comparison
 
 
 @click.command()
@@ -52,8 +51,9 @@ def show(
 
 
 def _digest_lines(reader: Reader, run: Run, context: Context) -> list[str]:
-    from expdb.cli.shown import against_parent, digest_parts
+    from expdb.cli.shown import digest_parts
+    from expdb.query.kin import against_base
     from expdb.report import digest_shown
 
-    against: Comparison | None = against_parent(reader, run)
+    _, against = against_base(reader, run) or (None, None)
     return digest_shown.render(digest_parts(run), context.out.style, against=against)

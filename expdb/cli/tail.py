@@ -29,6 +29,7 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
     """
     from expdb.query.tail import LogTail, end_of, newest_run
     from expdb.report import tail as report
+    from expdb.store.last_words import INDENT, MARK
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
@@ -46,6 +47,8 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
     if end is not None or log.is_closed:  # the last words of a killed process may lack their end
         lines = [*lines, *log.rest()][-num:] if num else []
     out.lines([out.style.say(line) for line in lines])
+    if num and MARK not in lines and any(line.startswith(INDENT) for line in lines):
+        out.hint(f"the whole traceback: expdb path {out.talk_style.run(record.id)} log")
     if end is not None:
         out.lines([report.closing(record, end, out.style)])
         out.next(report.next_commands(record, end, out.talk_style), gap=False)

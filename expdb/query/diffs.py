@@ -18,6 +18,7 @@ from expdb.git.diff import has_object, tree_diff
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Run
 from expdb.query.results import ABSENT, CodeDiff, ConfigDiff, FileDiff, NamedDiff
+from expdb.store.siblings import is_sibling
 
 
 def rules_of(runs: Sequence[Run]) -> tuple[tuple[str, ...], str]:
@@ -31,6 +32,22 @@ def rules_in(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     ignore = section.get("ignore", ()) if isinstance(section, Mapping) else ()
     seed_key = settings.get("seed_key")
     return tuple(map(str, ignore)), seed_key if isinstance(seed_key, str) else "seed"
+
+
+def are_siblings(first: Run, other: Run) -> bool:
+    """Tell whether two runs differ in the seed alone: not in config, code or data."""
+    ignore, seed_key = rules_of((first, other))
+    mine, its = data_digests(first), data_digests(other)
+    if any(its.get(name, mine[name]) != mine[name] for name in mine):
+        return False
+    return is_sibling(
+        first,
+        seed=other.seed,
+        canonical=other.canonical,
+        tree=other.pin.tree,
+        ignore=ignore,
+        seed_key=seed_key,
+    )
 
 
 def config_diff(runs: Sequence[Run]) -> tuple[ConfigDiff, ...]:

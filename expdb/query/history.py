@@ -112,7 +112,9 @@ def history(
     num_all = reader.rows(f"SELECT count(*) FROM runs r{condition}", params)[0][0]
     ids = with_ancestors(chosen, dict(reader.rows("SELECT id, parent FROM runs")))
     rows = run_rows(reader, where="r.id IN (SELECT unnest(?))", params=[ids], head=head)
-    family = _family(reader, rows)
+    facts = _facts(reader, rows)
+    rows = _without_chains(rows, facts)
+    family = _family(reader, rows, facts)
     baseline = baseline_row(reader, head=head)
     trees = {run: facts.tree for run, facts in family.facts.items()}
     effects = Effects(reader, rows, trees, baseline)
@@ -129,13 +131,8 @@ def history(
     )
 
 
-def _family(reader: Reader, rows: Sequence[RunRow]) -> _Family:
+def _family(reader: Reader, rows: Sequence[RunRow], facts: Mapping[str, _Facts]) -> _Family:
     by_id = {row.id: row for row in rows}
-    found = reader.rows(FACTS, [list(by_id)])
-    facts = {
-        run: _Facts(RunAt(run=fork, step=step) if fork else None, tree, branch, _digests(data))
-        for run, fork, step, tree, branch, data in found
-    }
     changes: dict[str, tuple[KeyChange, ...]] = {}
     if rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
@@ -143,6 +140,42 @@ def _family(reader: Reader, rows: Sequence[RunRow]) -> _Family:
         ignore, seed_key = rules_in(settings_of(reader, newest))
         changes = config_changes(reader, pairs, ignore=ignore, seed_key=seed_key)
     return _Family(by_id=by_id, facts=facts, changes=changes)
+
+
+def _facts(reader: Reader, rows: Sequence[RunRow]) -> dict[str, _Facts]:
+    found = reader.rows(FACTS, [[row.id for row in rows]])
+    return {
+        run: _Facts(RunAt(run=fork, step=step) if fork else None, tree, branch, _digests(data))
+        for run, fork, step, tree, branch, data in found
+    }
+
+
+def _without_chains(rows: Sequence[RunRow], facts: Mapping[str, _Facts]) -> list[RunRow]:
+    """Return the rows, each with the parent that the first seed of its config has.
+
+    Stores hold runs whose recorded parent is another seed of their own config.
+    """
+    by_id = {row.id: row for row in rows}
+    found = []
+    for row in rows:
+        seen, at = {row.id}, row.parent
+        while at in by_id and at not in seen and _are_siblings(row, by_id[at], facts):
+            seen.add(at)
+            at = by_id[at].parent
+        # In a circle of siblings nobody is the first: it is cut where others are.
+        found.append(row if at in seen else replace(row, parent=at))
+    return found
+
+
+def _are_siblings(row: RunRow, other: RunRow, facts: Mapping[str, _Facts]) -> bool:
+    """Tell whether two runs differ in the seed alone, by what the index has of them."""
+    mine, its = facts[row.id], facts[other.id]
+    if None in (row.seed, other.seed) or row.seed == other.seed or mine.fork is not None:
+        return False
+    if any(its.data.get(name, mine.data[name]) != mine.data[name] for name in mine.data):
+        return False
+    left = row.experiment, row.variant, row.digest, mine.tree
+    return left == (other.experiment, other.variant, other.digest, its.tree)
 
 
 def _digests(data: str | None) -> dict[str, str]:

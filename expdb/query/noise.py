@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from expdb.index.reader import Reader
 from expdb.model import Run
-from expdb.query.results import Noise, Outcome, RunRow
+from expdb.query.results import Noise, Outcome, RunRow, Spread
 
 MIN_SEEDS: Final = 3
 
@@ -72,6 +72,15 @@ def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[floa
     """
     params = [metric, metric, run.experiment, run.variant, run.digest]
     return [float(value) for _, value in reader.rows(sql, params)]
+
+
+def spread_of(reader: Reader, run: Run | RunRow, metric: str) -> Spread | None:
+    """Return how far the seeds of a run's config lie apart; None without a finished one."""
+    values = seed_values(reader, run, metric)
+    if not values:
+        return None
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(num_seeds=len(values), low=min(values), high=max(values), sd=sd)
 
 
 def classify(delta: float, mode: str, band: float | None) -> Outcome:

@@ -16,6 +16,7 @@ from expdb import text
 from expdb.errors import NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
+from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import Noise, Ranking, RunRow
 from expdb.query.runs import (
@@ -24,7 +25,6 @@ from expdb.query.runs import (
     rows_in_order,
     run_rows,
     value_sql,
-    with_deltas,
 )
 from expdb.store import candidates
 from expdb.store.direction import natural_mode

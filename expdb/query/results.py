@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from expdb.model import Objective, Run, RunState
+from expdb.model import Objective, Run, RunAt, RunState
 
 
 class Outcome(StrEnum):
@@ -50,14 +50,29 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far the seeds of one config lie apart in a metric."""
+
+    num_seeds: int
+    low: float
+    high: float
+    sd: float | None
+    """Sample standard deviation; None of fewer than two seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """The difference of one value to the baseline's."""
+    """The difference of one value to the baseline's, of the same seed where there is such a run."""
 
     value: float
     outcome: Outcome | None
     """None where only a delta makes sense (an unfinished run compared at an earlier step)."""
     at_step: int | None = None
     """The step both were read at, when that is not the end of both."""
+    against: str = ""
+    """The run that it is measured against."""
+    other_seed: int | None = None
+    """The seed of that run, where it is not the same and the configs differ too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +109,7 @@ class RunRow:
     """Further metrics asked for, last values."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Columns asked for by name, as the run has them; without those that it lacks."""
+    fork: RunAt | None = None
 
     @property
     def name(self) -> str:
@@ -230,7 +246,7 @@ class Comparison:
     runs: tuple[Run, ...]
     objective: Objective | None
     step: int | None
-    """The step that metrics are read at: the last that all have."""
+    """The step that metrics are read at: the last that all have; None where there is none."""
     config: tuple[ConfigDiff, ...]
     """Every key, sorted; see `ConfigDiff.differs`."""
     code: CodeDiff
@@ -243,6 +259,10 @@ class Comparison:
     verdicts: tuple[Verdict, ...]
     """One for each run after the first."""
     noise: Noise | None
+    ends: tuple[int, ...] = ()
+    """The last step of each run, where each is read there: a fork goes on where its source ends."""
+    spread: Spread | None = None
+    """Of the seeds of the config of all runs, where they differ in the seed alone."""
     warnings: tuple[str, ...] = ()
     """Damaged files that were left out."""
 

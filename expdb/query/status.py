@@ -15,9 +15,10 @@ from expdb.git.index import refresh, temp_index
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import Reader
 from expdb.model import RunAt
+from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow, StoreStatus, WorkTreeStatus
-from expdb.query.runs import baseline_row, default_objective, run_rows, with_deltas
+from expdb.query.runs import baseline_row, default_objective, run_rows
 from expdb.store.ops import StoreGone, find_unfinished, is_held
 
 NEWEST_OF_EACH = """r.id IN (

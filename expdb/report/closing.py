@@ -14,7 +14,7 @@ from expdb.report.columns import AnyRow, ValueRow, lay_out, measure
 from expdb.report.comparison import events_of, metric_row
 from expdb.report.grid import Cell
 from expdb.report.style import Style
-from expdb.report.verdict import verdict_lines
+from expdb.report.verdict import seeds_differ, verdict_lines
 from expdb.report.words import head_label
 from expdb.text import decimals_for, metric, plain
 
@@ -43,7 +43,17 @@ def closing_lines(comparison: Comparison, style: Style) -> list[str]:
         lines = lay_out(rows, heads, widths, style)
         if widths.total <= style.width:
             break
-    return [*lines, "", *verdict_lines(comparison, style)[:1]]
+    return [*lines, "", *verdict_lines(comparison, style)[:1], *_seed_lines(comparison, style)]
+
+
+def _seed_lines(comparison: Comparison, style: Style) -> list[str]:
+    """Return that the run is measured against another seed, and why."""
+    said = seeds_differ(comparison)
+    if not said:
+        return []
+    base, run = comparison.runs
+    lacks = "" if run.fork else f"; no {plain(base.name)} with seed {run.seed} has finished"
+    return [style.say(f"{said}{lacks}")]
 
 
 def _named(metrics: dict[str, MetricDiff], keys: tuple[str, ...]) -> list[MetricDiff]:

@@ -164,6 +164,8 @@ def _metrics(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]
         return [SectionRow("metrics", "none in common")]
     reading = READINGS[comparison.objective.reading if comparison.objective else "last"]
     at = "" if comparison.step is None else f"step {comparison.step}, "
+    if comparison.ends:
+        at = f"steps {' and '.join(map(str, comparison.ends))}, "
     return [SectionRow("metrics", f"{at}{reading}"), *(metric_row(d, style) for d in shown)]
 
 

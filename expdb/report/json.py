@@ -95,6 +95,7 @@ def run_row(row: RunRow) -> Data:
             "value": row.delta.value,
             "outcome": row.delta.outcome.value if row.delta.outcome else None,
             "at_step": row.delta.at_step,
+            "against": row.delta.against,
         }
     if row.metrics:
         made["metrics"] = dict(row.metrics)
@@ -211,6 +212,8 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
         environment=[{"key": d.name, "values": list(d.values)} for d in environment],
         data=[{"key": d.name, "values": list(d.values)} for d in result.data],
         step=result.step,
+        ends=list(result.ends),
+        spread=None if result.spread is None else asdict(result.spread),
         metrics=[_metric(diff) for diff in (*result.metrics, *result.evals)],
         verdict=verdicts[0] if verdicts else None,
         verdicts=verdicts,

@@ -6,7 +6,7 @@ Invariant: the word stands first, the noise and anything that weakens the word s
 from __future__ import annotations
 
 from expdb.model import Run
-from expdb.query.results import Comparison, Outcome, Verdict
+from expdb.query.results import Comparison, Outcome, Spread, Verdict
 from expdb.report.style import Style
 from expdb.report.words import OUTCOME_COLOURS, OUTCOME_WORDS, head_label
 from expdb.text import cells, decimals_for, metric, plain
@@ -41,8 +41,12 @@ def _names(comparison: Comparison, style: Style) -> list[str]:
 
 def _notes(comparison: Comparison, style: Style) -> list[str]:
     notes = []
-    if any(verdict.outcome is not Outcome.INCONCLUSIVE for verdict in comparison.verdicts):
+    if comparison.spread is not None:
+        notes += _spread(comparison, comparison.spread)
+    elif any(verdict.outcome is not Outcome.INCONCLUSIVE for verdict in comparison.verdicts):
         notes += _noise(comparison)
+    if said := seeds_differ(comparison):
+        notes.append(said)
     causes = _causes(comparison)
     if len(causes) == 2:
         notes.append(f"{causes[0]} and {causes[1]} both differ: neither can be named as the cause")
@@ -50,6 +54,27 @@ def _notes(comparison: Comparison, style: Style) -> list[str]:
         named = f"{', '.join(causes[:-1])} and {causes[-1]}"
         notes.append(f"{named} all differ: no one of them can be named as the cause")
     return [style.say(note) for note in notes]
+
+
+def seeds_differ(comparison: Comparison) -> str:
+    """Return that two runs of different configs have different seeds; empty where they do not."""
+    if len(comparison.runs) != 2 or comparison.spread is not None:
+        return ""
+    base, run = (item.seed for item in comparison.runs)
+    if base is None or run is None or base == run:
+        return ""
+    return f"not the same seed: {run} against {base}"
+
+
+def _spread(comparison: Comparison, spread: Spread) -> list[str]:
+    if spread.sd is None:
+        return []
+    key = comparison.objective.metric if comparison.objective else ""
+    low, high, sd = (
+        metric(value, decimals_for([spread.low, spread.high]), key=key)
+        for value in (spread.low, spread.high, spread.sd)
+    )
+    return [f"spread: {spread.num_seeds} seeds from {low} to {high}, sd {sd}"]
 
 
 def _noise(comparison: Comparison) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from expdb.errors import BadInput, Corrupt, Refused
+from expdb.errors import BadInput, Corrupt, ExpdbError, Refused
 from expdb.git.worktree import WorkTree, find_worktree
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
@@ -97,7 +97,13 @@ class AttachedRun(Logs):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.finish()
+        try:
+            self.finish()
+        except ExpdbError as trouble:
+            if error is None:
+                raise
+            # What went wrong first is what the script has to hear of.
+            self._say_trouble(trouble.message)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an attached run cannot be pickled: it belongs to the process that made it")

@@ -10,18 +10,10 @@ from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
+from expdb.track.failure import failure_words
 
 if TYPE_CHECKING:
     from expdb.track.run import Run
-
-
-def failure_words(error: BaseException) -> str:
-    """Return the kind and the first line of an error."""
-    if isinstance(error, SystemExit):
-        return f"the script ended with exit code {error.code}"
-    said = error.message if isinstance(error, ExpdbError) else str(error)
-    first = said.strip().split("\n")[0]
-    return f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 def interrupted_words(layout: RunLayout, step: int) -> str:
@@ -48,6 +40,24 @@ def leave_in_child(run: Run | None) -> None:
         run._forked = True
         run._recorder.abandon()
         run._media.abandon()
+
+
+def end_by(run: Run, error: BaseException | None) -> None:
+    """End a run as its `with` block ended; an error goes on unchanged, whatever else fails.
+
+    Raises:
+        Corrupt: there is no error, and what was logged could not be written.
+    """
+    if error is None or (isinstance(error, SystemExit) and not error.code):
+        run.finish()
+        return
+    try:
+        if isinstance(error, KeyboardInterrupt):
+            run._interrupt()
+        else:
+            run.fail(failure_words(error), error=error)
+    except ExpdbError as trouble:  # what went wrong first is what the script has to hear of
+        run.console.warning(trouble.message)
 
 
 def end_at_exit(run: Run | None) -> None:

@@ -21,6 +21,7 @@ from expdb.errors import BadInput, Corrupt, ExpdbError
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
+from expdb.store.last_words import marked
 from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
@@ -32,10 +33,11 @@ from expdb.track.console import Console
 from expdb.track.ending import (
     count_others,
     end_at_exit,
-    failure_words,
+    end_by,
     interrupted_words,
     leave_in_child,
 )
+from expdb.track.failure import clipped, traceback_lines
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.logs import Logs
 from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
@@ -281,10 +283,13 @@ class Run(Logs):
             seconds = text.duration(time.monotonic() - self._started_at)
             self._say_end("finished", f"{taken} in {seconds}")
 
-    def fail(self, why: str) -> None:
-        """End the run as failed, with the reason."""
+    def fail(self, why: str, *, error: BaseException | None = None) -> None:
+        """End the run as failed, with the reason; the log keeps the traceback of `error`."""
         if self._is_ours():
-            why = self._redactor.text(why)
+            why = clipped(why, self._redactor)
+            if error is not None:
+                for line in marked(traceback_lines(error, self._redactor)):
+                    self.console.line(line, only_log=True)
             self._end("failed", why)
             rest = f"at step {self._status.last_step or 0}: {why}"
             self._say_end("failed", rest, look=f"expdb show {self.id[:4]}")
@@ -385,14 +390,8 @@ class Run(Logs):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not self._is_ours():
-            return
-        if error is None or (isinstance(error, SystemExit) and not error.code):
-            self.finish()
-        elif isinstance(error, KeyboardInterrupt):
-            self._interrupt()
-        else:
-            self.fail(failure_words(error))
+        if self._is_ours():
+            end_by(self, error)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an expdb run cannot be pickled: it belongs to the process that started it")

@@ -16,6 +16,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.ops import find_unfinished
 from expdb.store.runs import find_run_dir, read_run
 from expdb.store.series import SeriesBook
+from expdb.store.siblings import is_sibling
 from expdb.store.status import Status, write_status
 from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
@@ -188,7 +189,13 @@ def _new(begun: Start, pin: Pin) -> Handle:
         at = resume.find_run(begun.store, str(begun.settings["fork"]), begun.head)
         source = resume.fork_source(begun.store, at)
         at = RunAt(run=at.run, step=source[1])
-    found = find_parent(begun.store, begun.git_dir, at, variant=begun.variant)
+    found = find_parent(
+        begun.store,
+        begun.git_dir,
+        at,
+        variant=begun.variant,
+        is_sibling=lambda run: _is_sibling(begun, pin, run),
+    )
     identity = Identity(
         experiment=begun.experiment,
         variant=begun.variant,
@@ -221,6 +228,18 @@ def _new(begun: Start, pin: Pin) -> Handle:
             " to stop it: hydra.output_subdir=null"
         )
     return handle
+
+
+def _is_sibling(begun: Start, pin: Pin, run: Run) -> bool:
+    """Tell whether a run differs from the one that starts in the seed alone."""
+    return run.name == begun.name and is_sibling(
+        run,
+        seed=begun.seed,
+        canonical=begun.composed.canonical,
+        tree=pin.tree,
+        ignore=begun.settings["digest"]["ignore"],
+        seed_key=begun.settings["seed_key"],
+    )
 
 
 def _announce(begun: Start, layout: RunLayout) -> None:

@@ -162,6 +162,23 @@ def test_best_is_one_run(here, ids):
     assert (done.code, done.out) == (3, "")
 
 
+def test_best_over_seeds_is_one_experiment(here, ids):
+    done = here("best", "--over", "seed")
+    assert done.out == "exp07_code  1 seed  val/loss mean 1.849\n"
+    assert done.err == "hint: not better than baseline (1.856) beyond noise +-0.019\n"
+    assert here("best", "--over", "seed", "-q").out == f"{ids('exp07_code')}\n"
+    data = json.loads(here("best", "--over", "seed", "--json").out)
+    ranked = json.loads(here("rank", "--over", "seed", "--json").out)
+    assert data["group"] == ranked["groups"][0]
+    assert data["baseline"] == ids("baseline:s0")
+    only = here("best", "--over", "seed", "-w", "experiment = baseline", "-q").out.split()
+    assert only == [ids("baseline:s0"), ids("baseline:s1")]
+    assert here("best", "train/lr", "--over", "seed", "-q").code == 0
+    refused = here("best", "--over", "study")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == here("rank", "--over", "study").err.replace("rank", "best")
+
+
 def test_compare_takes_what_a_filter_selects(here, ids):
     done = here("compare", "baseline:s0", "-w", "optim.lr > 0.003", "--json")
     assert done.code == 0

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from expdb.query.results import Listing, Ranking
+from expdb.query.results import Delta, Listing, Outcome, Ranking
 from expdb.report import listing, ranking
+from expdb.report.words import delta_cell
 from expdb.text import cells
 
 
@@ -123,3 +124,10 @@ def test_without_noise_there_is_no_winner_and_a_hint(cast, screen):
     assert ranking.next_commands(made) == [
         ("hint", "declare the noise you know, in conf/expdb: noise: {val/loss: SD}")
     ]
+
+
+def test_a_delta_to_another_seed_says_which(cast):
+    row = replace(cast.rows[1], delta=Delta(value=0.05, outcome=Outcome.WORSE, other_seed=0))
+    assert delta_cell(row, 3, "val/loss") == ("+0.050", "worse (seed 0)", "red")
+    row = replace(row, delta=Delta(value=0.05, outcome=None, at_step=150, other_seed=0))
+    assert delta_cell(row, 3, "val/loss")[1] == "@150 (seed 0)"

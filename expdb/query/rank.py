@@ -35,7 +35,9 @@ Reading = Literal["last", "best", "mean_last_3"]
 MAX_EXTRA: Final = 3
 MAX_SAMPLED: Final = 50
 """Further metrics are those of the first so many."""
-STATE_ORDER: Final = ("failed", "crashed", "lost", "preempted", "running", "pending", "finished")
+STATE_ORDER: Final = (
+    "failed", "crashed", "lost", "preempted", "running", "paused", "pending", "finished",
+)  # fmt: skip
 
 
 def ranking(

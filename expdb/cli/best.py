@@ -5,15 +5,16 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("metric", required=False)
 @options.where
 @options.since
 @options.study
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def best(

@@ -103,8 +103,8 @@ def _asked_column(
         is_right = all(v is ABSENT or type(v) in (int, float) for v in found)
         return Column(head=head, right=is_right), [Cell(text) for text in shown]
     is_right = any(type(value) is int for value in found)
-    shown = [Cell(_field(value, name)) for value in found]
-    return Column(head=head, right=is_right, cut="" if is_right else "end"), shown
+    fields = [Cell(_field(value, name)) for value in found]
+    return Column(head=head, right=is_right, cut="" if is_right else "end"), fields
 
 
 def _field(value: object, name: str) -> str:

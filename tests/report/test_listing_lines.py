@@ -21,6 +21,7 @@ def make_ranking(cast, **change):
         noise=cast.noise,
         rows=tuple(finished),
         num_tied=7,
+        num_all=len(finished),
         not_ranked=(
             (by_id["c7t3"], "NaN since step 50"),
             (by_id["a9m4"], "crashed"),

@@ -21,7 +21,8 @@ def status(context: Context, quiet: bool, as_json: bool) -> None:
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
-        found = store_status(reader, cwd=context.directory, head=context.head())
+        head = context.head()
+        found = store_status(reader, cwd=context.directory, head=head, deltas=as_json)
         for warning in found.warnings:
             out.warning(warning)
         if as_json:

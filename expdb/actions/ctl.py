@@ -42,7 +42,7 @@ def ask(
     """
     store = reader.store
     run = reader.run(resolved.run)
-    if run.state is not RunState.RUNNING:
+    if not run.state.is_alive:
         raise Refused(
             f"{named(run, reader.id_length)} is not running: it is {run.state}",
             hint=_instead(run, short_id(run.id, reader.id_length)),
@@ -74,7 +74,7 @@ def _answered(
         if left <= 0:
             return result
         now = read_run(layout.root, store_root=reader.store.root)
-        if now.state is not RunState.RUNNING and control.answer(layout, asked) is None:
+        if not now.state.is_alive and control.answer(layout, asked) is None:
             why = f"{now.state}" + (f": {now.reason}" if now.reason else "")
             return replace(result, run=now, ended=why)
         time.sleep(min(POLL_S, left))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from expdb.actions import checks
 from expdb.actions.naming import at_step, checkpoint_path, named
+from expdb.actions.ops import WORK_TREE_MADE
 from expdb.actions.results import WorktreeResult
 from expdb.errors import BadInput, Refused
 from expdb.git.command import GitError
@@ -52,7 +53,7 @@ def to_worktree(
         raise Refused(f"the work tree was made, and cannot be read: {made.reason}")
     op = Op(
         id=new_id(),
-        kind="worktree",
+        kind=WORK_TREE_MADE,
         created_at_ms=ops.now_ms(),
         what=f"work tree at {at_step(named(run, reader.id_length), target.step)}",
         after={"run": run.id, "step": target.step, "commit": commit, "tree": tree},

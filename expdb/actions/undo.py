@@ -14,7 +14,15 @@ from expdb.actions.change import Goal, carry_out
 from expdb.actions.gc.collect import undo_gc
 from expdb.actions.live import require_idle
 from expdb.actions.marks import undo_mark
-from expdb.actions.ops import History, is_of_gc, is_of_marks, is_of_ref, is_of_trash, is_of_tree
+from expdb.actions.ops import (
+    WORK_TREE_MADE,
+    History,
+    is_of_gc,
+    is_of_marks,
+    is_of_ref,
+    is_of_trash,
+    is_of_tree,
+)
 from expdb.actions.record import decode
 from expdb.actions.restore import undo_removal
 from expdb.actions.results import UndoResult
@@ -147,7 +155,9 @@ def _named(history: History, word: str) -> Op:
 
 def _require_standing(history: History, op: Op) -> None:
     if is_of_tree(op) and op.kind not in WORK_TREE_KINDS:
-        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint="expdb ops")
+        removed = "the folder goes by: git worktree remove DIR"
+        hint = removed if op.kind == WORK_TREE_MADE else "expdb ops"
+        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint=hint)
     undone = history.undone_by(op)
     if undone is not None:
         raise Refused(

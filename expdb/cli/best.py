@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from expdb.query.select import Where
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("metric", required=False)
 @options.where
 @options.since
 @options.study
 @options.over
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def best(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Wrong
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.cli.forms import Form, form_of
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from expdb.store.resolve import Resolved
 
 
-@click.command()
-@click.argument("runs", nargs=-1)
+@click.command(cls=VerbCommand)
+@click.argument("runs", nargs=-1, metavar="RUN RUN...")
 @click.option("--metric", metavar="METRIC", help="Judge by this metric, not by the objective.")
 @options.where
 @options.over
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     help="Exit 1 if any run comes out so against the first.",
 )
 @options.all_rows
-@options.quiet
+@options.quiet_as("the outcome, one word a run")
 @options.as_json
 @options.as_csv
 @options.as_md
@@ -57,8 +59,6 @@ def compare(
     its experiment, variant and config.
     """
     kind = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md)
-    if (as_csv or as_md) and not over:
-        raise click.UsageError("--csv and --md are about --over seed; else there is --json")
     from expdb.query.compare import asked_step
 
     with context.reader() as reader:
@@ -80,7 +80,8 @@ def _targets(
     from expdb.query.compare import with_selected
 
     if len(runs) < 2 and not where:
-        raise click.UsageError("compare needs two runs or more")
+        other = f"expdb compare baseline {shlex.quote(runs[0])}" if runs else ""
+        raise Wrong("compare needs two runs or more", hint=other)
     targets = context.resolve_many(reader, runs) if runs else []
     if where:
         chosen = context.where(reader, where)
@@ -101,7 +102,8 @@ def _runs(
 ) -> set[str]:
     from expdb.query.compare import comparison
     from expdb.report import comparison as report
-    from expdb.report import json, verdict
+    from expdb.report import comparison_tables as tables
+    from expdb.report import json, rows_out, verdict
 
     out = context.out
     found = comparison(reader, targets, metric=metric, step=step)
@@ -109,6 +111,11 @@ def _runs(
         out.warning(warning)
     if kind == "json":
         out.json(json.comparison(found, all=all_rows))
+    elif kind == "csv":
+        out.text(rows_out.write_csv(*tables.table(found, all=all_rows, config_only=config_only)))
+    elif kind == "md":
+        shown = tables.to_markdown(found, out.style, all=all_rows, config_only=config_only)
+        out.lines(shown)
     elif kind == "quiet":
         out.lines([item.outcome.value for item in found.verdicts])
     else:

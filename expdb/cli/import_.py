@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
     from expdb.importers.results import ImportedFile
 
 
-@click.command("import")
+@click.command("import", cls=VerbCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--format",
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "--objective", metavar="METRIC[:max]", help="What rank orders by; lower is better, or :max."
 )
 @click.option("--rename", metavar="OLD=NEW", multiple=True, help="Another name for a metric.")
-@options.quiet
+@options.quiet_as("the ids of new runs, one a line")
 @options.as_json
 @click.pass_obj
 def import_(

@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
+from expdb.cli.forms import say_rest
 from expdb.cli.ls import ls
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.option("--graph", is_flag=True, help="Trees, oldest first: what changed, and its effect.")
 @options.limit
 @options.where
@@ -70,9 +72,7 @@ def _graph(
             out.lines([row.id for node in found.nodes for row in node.rows])
         elif found.nodes:
             out.lines(graph.render(found, out.style), page=True)
-            if found.num_shown < found.num_all:
-                more = min(found.num_all, limit * 4)
-                out.hint(f"{found.num_shown:,} of {found.num_all:,} runs; more: -n {more}")
+            say_rest(out, "text", found.num_shown, found.num_all, limit, "runs")
         elif chosen.is_all:
             out.talk(f"no runs yet in the store {out.talk_style.say(reader.store.name)}")
             out.hint("python train.py +exp=baseline")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
 MAX_ROWS = 10**12
 """More rows than any list has; what goes beyond 64 bits is refused here."""
 
@@ -15,7 +19,15 @@ limit = click.option(
     default=50,
     help="Rows at most (50).",
 )
-quiet = click.option("-q", "--quiet", is_flag=True, help="Only ids, one a line.")
+
+
+def quiet_as(what: str) -> Callable[[F], F]:
+    """Return the option -q of a verb that then prints `what` and nothing else."""
+    return click.option("-q", "--quiet", is_flag=True, help=f"Only {what}.")
+
+
+quiet = quiet_as("ids, one a line")
+quiet_id = quiet_as("the id of the run")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 all_rows = click.option("--all", "all_rows", is_flag=True, help="Everything, also what is equal.")
 where = click.option(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @options.as_json
 @click.pass_obj
 def reindex(context: Context, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from expdb.model import Run
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.option("--digest", "digest_only", is_flag=True, help="What the config digest is about.")
 @options.all_rows
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def show(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from expdb.query.tail import LogTail
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @click.option(

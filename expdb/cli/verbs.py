@@ -79,6 +79,7 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
     "Set up": {
         "init": Verb("expdb.cli.init:init", "make an empty store"),
         "doctor": Verb("expdb.cli.doctor:doctor", "what is not well here, and what to do about it"),
+        "help": Verb("expdb.cli.help:help_", "list the verbs, or say what one does"),
         "completion": Verb(
             "expdb.cli.completion:completion", "print what completes names in bash, zsh or fish"
         ),

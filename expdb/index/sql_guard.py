@@ -47,7 +47,7 @@ KINDS: Final = {"MULTI": "PIVOT without IN (...)", "LOAD": "INSTALL or LOAD"}
 KIND: Final = re.compile(r"^[A-Z][A-Za-z-]*( [A-Za-z]+)* Error: ")
 """How DuckDB begins what it says: `Binder Error: `, `Out of Range Error: `."""
 
-HINT: Final = "tables and columns: expdb sql 'from information_schema.columns'"
+HINT: Final = "tables: expdb sql 'show tables'       columns: expdb sql 'describe runs'"
 
 
 OF_RUN_FILES: Final = frozenset(["points", "texts", "hists", "tables", "images"])

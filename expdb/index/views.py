@@ -42,7 +42,7 @@ HIDDEN: Final[Mapping[str, frozenset[str]]] = {
 }
 MEDIA: Final = {"texts": "text", "hists": "hist", "tables": "table", "images": "image"}
 POINTS: Final = "run, experiment, key, step, time, value, attempt, rank"
-LIVE: Final = frozenset([RunState.RUNNING, RunState.LOST, RunState.PENDING])
+LIVE: Final = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
 BATCH_ROWS: Final = 1_000_000
 
 

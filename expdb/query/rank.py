@@ -35,7 +35,9 @@ Reading = Literal["last", "best", "mean_last_3"]
 MAX_EXTRA: Final = 3
 MAX_SAMPLED: Final = 50
 """Further metrics are those of the first so many."""
-STATE_ORDER: Final = ("failed", "crashed", "lost", "preempted", "running", "pending", "finished")
+STATE_ORDER: Final = (
+    "failed", "crashed", "lost", "preempted", "running", "paused", "pending", "finished",
+)  # fmt: skip
 
 
 def ranking(
@@ -95,6 +97,7 @@ def ranking(
         noise=noise,
         rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
         num_tied=_num_tied(values, noise),
+        num_all=len(ids),
         not_ranked=tuple(not_ranked),
         apart=tuple(apart),
         baseline=baseline,
@@ -256,10 +259,11 @@ def nothing_ranked(
         keys = dict(reader.rows("SELECT key, count(*) FROM series GROUP BY key"))
         near = candidates.close(objective.metric, keys)
         named = ", ".join(f"{text.plain(key)} ({_runs(keys[key])})" for key in near)
-        return NotFound(
-            f"no run has a metric {metric}",
-            hint=f"nearest: {named}" if named else "the metrics of a run: expdb show RUN",
-        )
+        hint = f"nearest: {named}" if named else "the metrics of a run: expdb show RUN"
+        of_exp = "SELECT count(*) FROM runs WHERE experiment = ?"
+        if reader.rows(of_exp, [objective.metric])[0][0]:
+            hint = f"{metric} is an experiment: -w 'exp = {metric}'"
+        return NotFound(f"no run has a metric {metric}", hint=hint)
     kinds: Counter[str] = Counter()
     for row, _ in not_ranked:
         if row.value is not None and not math.isfinite(row.value):

@@ -149,6 +149,8 @@ class Ranking:
     rows: tuple[RunRow, ...]
     num_tied: int
     """How many rows from the first cannot be told from it; 0 without a noise band."""
+    num_all: int
+    """How many runs can be ranked; `rows` are the first of them."""
     not_ranked: tuple[tuple[RunRow, str], ...]
     """Runs with the objective that cannot win, and why."""
     apart: tuple[RunRow, ...]

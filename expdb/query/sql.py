@@ -6,9 +6,10 @@ whole or an error, and Ctrl-C ends it at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -17,9 +18,13 @@ from expdb.index.connect import Connection
 from expdb.index.reader import Reader
 from expdb.index.sql_guard import checked, lock, open_empty, refusal
 from expdb.index.views import fill
+from expdb.store.candidates import MIN_PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LITERAL: Final = re.compile(r"'([^']+)'")
+"""A text in a statement; one with a quote in it is no name that is looked for."""
 
 
 def answer(
@@ -47,6 +52,20 @@ def answer(
         return _with_integers(_interruptible(con, lambda: _run(con, statement, params, limit)))
     finally:
         con.close()
+
+
+def hints_of_nothing(reader: Reader, statement: str) -> tuple[str, ...]:
+    """Return why a statement may have no rows: a text in it is a name of a run, but no whole id."""
+    known = sorted(reader.versions)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(LITERAL.findall(statement)):
+        begins = [run for run in known if run.startswith(name)] if len(name) >= MIN_PREFIX else []
+        ref = reader.refs.get(name)
+        if len(begins) == 1 and begins[0] != name:
+            found[name] = begins[0]
+        elif ref is not None:
+            found[name] = ref.run
+    return tuple(f"a run is its whole id in sql: '{run}'" for run in found.values())
 
 
 def _run(

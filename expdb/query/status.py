@@ -25,8 +25,14 @@ NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
 
 
-def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatus:
-    """Return how the work tree around `cwd` stands, and the experiments of the store."""
+def store_status(
+    reader: Reader, *, cwd: Path, head: RunAt | None, deltas: bool = True
+) -> StoreStatus:
+    """Return how the work tree around `cwd` stands, and the experiments of the store.
+
+    Without `deltas` no run is measured against the baseline: an unfinished one would have points of
+    the baseline read, and the libraries for it loaded.
+    """
     warnings: list[str] = []
     rows = run_rows(
         reader,
@@ -36,7 +42,7 @@ def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatu
     )
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
-    if objective is not None and rows:
+    if deltas and objective is not None and rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
         rows = with_deltas(reader, rows, baseline, noise, problems=warnings)

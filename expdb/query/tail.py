@@ -26,7 +26,7 @@ POLL_S: Final = 0.5
 GRACE_S: Final = 2.0
 """How long after its end a run may still be writing its closing line."""
 BLOCK: Final = 1 << 16
-LIVE: Final = (RunState.PENDING, RunState.RUNNING, RunState.LOST)
+LIVE: Final = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
 ENDS: Final = ("finished", "failed", "preempted", "interrupted")
 
 
@@ -156,8 +156,8 @@ def newest_run(reader: Reader) -> str:
         NotFound: the store has no run.
     """
     found = reader.rows(
-        "SELECT id FROM runs ORDER BY state IN ('running', 'pending') DESC, created_at_ms DESC,"
-        " id DESC LIMIT 1"
+        "SELECT id FROM runs ORDER BY state IN ('running', 'paused', 'pending') DESC,"
+        " created_at_ms DESC, id DESC LIMIT 1"
     )
     if not found:
         raise NotFound(
@@ -189,7 +189,8 @@ def follow(
         if state is RunState.LOST and not was_lost:
             yield Told(is_lost=True)
         was_lost = state is RunState.LOST
-        since = None if was_lost else silence.look(log.attempt)
+        is_silent = was_lost or state is RunState.PAUSED
+        since = None if is_silent else silence.look(log.attempt)
         if since is not None:
             yield Told(silent_s=since, usual_s=silence.usual_s)
         sleep(POLL_S)

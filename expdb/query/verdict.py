@@ -125,7 +125,7 @@ def _unfinished(measure: Measure, at: int, delta: float | None, id_length: int) 
         said = f"{label(short, id_length)} has no {text.plain(metric)} after step {min(ends)}"
     else:
         stopped = first if first.state is not RunState.FINISHED else run
-        verb = "is " if stopped.state in (RunState.RUNNING, RunState.PENDING) else ""
+        verb = "is " if stopped.state.is_live else ""
         said = f"{label(stopped, id_length)} {verb}{stopped.state}"
     if delta is None:
         return said

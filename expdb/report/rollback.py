@@ -209,6 +209,12 @@ def next_commands(result: RollbackResult, style: Style) -> list[tuple[str, str]]
     return found
 
 
+def next_in_worktree(path: str) -> list[tuple[str, str]]:
+    """Return what to do with a fresh work tree; no op takes it back, git removes it."""
+    where = shlex.quote(path)
+    return [("enter", f"cd {where}"), ("remove", f"git worktree remove {where}")]
+
+
 def render_worktree(result: WorktreeResult, style: Style, *, path: str, weights: str) -> list[str]:
     """Return what `--worktree` made; the paths as shown to the user."""
     return [

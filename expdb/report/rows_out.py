@@ -47,9 +47,14 @@ def markdown(
 ) -> list[str]:
     """Return a table as Markdown; markup in cells is escaped, and `right` columns stand right."""
     rules = ["---:" if at in right else "---" for at in range(len(columns))]
-    cells = [[plain(text).translate(_MARKUP) for text in row] for row in (columns, *rows)]
+    cells = [[in_markdown(text) for text in row] for row in (columns, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], f"| {' | '.join(rules)} |", *lines[1:]]
+
+
+def in_markdown(text: str) -> str:
+    """Return text that Markdown shows as it stands."""
+    return plain(text).translate(_MARKUP)
 
 
 def jsonl(documents: Iterable[Mapping[str, Any]]) -> str:

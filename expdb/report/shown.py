@@ -98,7 +98,7 @@ def _how_far(run: Run, style: Style) -> str:
     if run.state.value == "finished":
         took = "" if run.duration_s is None else f" in {duration(run.duration_s)}"
         return f", {counted(run.last_step or 0, 'step')}{took}, {since}"
-    if run.state.value in ("running", "pending"):
+    if run.state.is_live:
         return f", {at}, started {since}" if at else f", started {since}"
     reason = f": {run.reason}" if run.reason else ""
     return (f" at {at}" if at else "") + f"{reason}, started {since}"

@@ -56,7 +56,7 @@ def _due(layout: RunLayout) -> dict[int, int]:
 
 def _fold(store_root: Path, layout: RunLayout) -> bool:
     run = read_run(layout.root, store_root=store_root)
-    if run.state in (RunState.RUNNING, RunState.LOST):
+    if run.state.is_alive or run.state is RunState.LOST:
         return False
     due = _due(layout)
     attempt = max(attempt_files.numbers(layout), default=0)

@@ -21,6 +21,19 @@ DEVICES = frozenset(
 )
 HIVE_DEFAULT = "__hive_default_partition__"
 
+PASSED_OVER = frozenset([
+    ".gitkeep", ".gitignore", ".gitattributes", ".directory", ".snapshot", "lost+found",
+    ".DS_Store", ".localized", ".Spotlight-V100", ".Trashes", ".fseventsd", "Thumbs.db",
+    "desktop.ini",
+])  # fmt: skip
+PASSED_OVER_BEGINS = (".nfs", ".fuse_hidden", "._", ".#")
+"""What git, file managers and file systems leave in any folder."""
+
+
+def is_passed_over(name: str) -> bool:
+    """Tell whether a file of that name is nobody's business."""
+    return name in PASSED_OVER or name.startswith(PASSED_OVER_BEGINS)
+
 
 def encode_name(name: str) -> str:
     """Return `name` as one safe path part of at most 180 bytes; injective but for names over that.

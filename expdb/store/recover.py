@@ -134,7 +134,7 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
 
 
 def _is_due(layout: RunLayout, state: RunState, *, assume_dead: bool) -> bool:
-    if state in (RunState.RUNNING, RunState.LOST):
+    if state.is_alive or state is RunState.LOST:
         return assume_dead
     return needs_recovery(layout) or (state not in ENDED and not _is_recorded(layout))
 

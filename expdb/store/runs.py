@@ -25,7 +25,7 @@ from expdb.model import (
     Series,
 )
 from expdb.store import attempts as attempt_files
-from expdb.store import fields, points, series, writers
+from expdb.store import control, fields, points, series, writers
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
@@ -118,7 +118,7 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     numbers = attempt_files.numbers(layout)
     attempts = _attempts(layout, numbers, problems)
     status, state, why = _state(layout, numbers, StoreLayout(store_root).meta, problems)
-    is_over = state not in (RunState.RUNNING, RunState.LOST) and status.state != "running"
+    is_over = not (state.is_alive or state is RunState.LOST) and status.state != "running"
     found = _series(layout, state, numbers, problems, is_over=is_over)
     problems.extend(line for number in numbers for line in points.kept_problems(layout, number))
     labels, notes = read_marks(layout, problems)
@@ -126,7 +126,7 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
         **_identity(layout, identity),
         state=state,
         reason=why,
-        ended_at_ms=status.ended_at_ms if state is not RunState.RUNNING else None,
+        ended_at_ms=status.ended_at_ms if not state.is_alive else None,
         last_step=_last_step(status, found, state),
         max_steps=status.max_steps,
         path=run_dir.relative_to(store_root).as_posix(),
@@ -263,7 +263,8 @@ def _state(
         return stored
     life = attempt_files.life(layout, newest, store_meta=meta) if newest else "dead"
     if life == "alive":
-        return status, RunState.RUNNING, ""
+        held = control.is_held(layout, newest)
+        return status, RunState.PAUSED if held else RunState.RUNNING, ""
     if status.state != "running":
         return stored
     if life == "lost":

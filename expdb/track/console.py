@@ -226,9 +226,9 @@ class Console:
             what += f"; step {steps} removed ({keep})"
         self.step_line(step, "saved", what)
 
-    def warn(self, step: int, message: str, runbook: str = "") -> None:
-        """Print what a rule found, and what to do about it."""
-        self.step_line(step, "warn", message)
+    def warn(self, step: int, message: str, runbook: str = "", *, severity: str = "warn") -> None:
+        """Print what a rule found, how severe it is, and what to do about it."""
+        self.step_line(step, severity, message)
         if runbook:
             self.line(f"{'':{self._margin() + 1}}runbook: {runbook}")
 

@@ -179,7 +179,7 @@ class Logs(ABC):
         if severity == "info":
             self.console.step_line(step, "info", f"{rule}: {message}")
         else:
-            self.console.warn(step, f"{rule}: {message}", runbook)
+            self.console.warn(step, f"{rule}: {message}", runbook, severity=severity)
 
     def artifact(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Copy a file, or a folder with all in it, into the run; `name` is that of the path unless

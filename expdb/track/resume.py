@@ -114,8 +114,8 @@ def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
         Refused: it says what can be done instead.
     """
     short = f"{run.id[:4]} {text.plain(run.name)}"
-    if run.state is RunState.RUNNING:
-        raise Refused(f"{short} is running", hint=f"look at it: expdb show {run.id[:4]}")
+    if run.state.is_alive:
+        raise Refused(f"{short} is {run.state}", hint=f"look at it: expdb show {run.id[:4]}")
     if run.state is RunState.LOST and not assume_dead:
         raise Refused(
             f"{short} ran on another host and gave no sign for 10 minutes",
@@ -137,7 +137,7 @@ def join_run(
         Refused: the run is alive or finished, or another process resumes it at this moment.
     """
     layout = RunLayout(store.root / run.path)
-    if not (assume_dead and run.state is RunState.RUNNING):
+    if not (assume_dead and run.state.is_alive):
         require_can_resume(run, assume_dead=assume_dead)
     recover(store.root, layout, assume_dead=assume_dead)
     with run_lock(store.root, layout):

@@ -253,7 +253,7 @@ def _beside(begun: Start) -> QuietRun:
 
     def lives(path: str) -> bool:
         try:
-            return read_run(root / path, store_root=root).state is RunState.RUNNING
+            return read_run(root / path, store_root=root).state.is_alive
         except ExpdbError:
             return False
 

@@ -60,7 +60,7 @@ def test_an_unknown_verb_names_the_nearest(lab):
     ("args", "code", "said"),
     [
         (("ls", "--foo"), 2, "no such option"),
-        (("show",), 2, "missing argument"),
+        (("show",), 2, "show wants RUN"),
         (("compare", "exp01"), 2, "compare needs two runs or more"),
         (("compare", "baseline", "exp01", "--fail-if", "x"), 2, "'x' is not one of"),
         (("rollback", "--continue", "--abort"), 2, "exclude each other"),

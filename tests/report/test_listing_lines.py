@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from expdb.model import RunState
 from expdb.query.results import Delta, Listing, Outcome, Ranking
 from expdb.report import listing, ranking
 from expdb.report.words import delta_cell
@@ -21,6 +22,7 @@ def make_ranking(cast, **change):
         noise=cast.noise,
         rows=tuple(finished),
         num_tied=7,
+        num_all=len(finished),
         not_ranked=(
             (by_id["c7t3"], "NaN since step 50"),
             (by_id["a9m4"], "crashed"),
@@ -54,6 +56,15 @@ def test_ls_in_a_pipe_is_ascii_and_splits_into_equal_fields(cast, screen, golden
     golden("ls-pipe.txt", lines)
     assert all(line.isascii() for line in lines)
     assert {len([f for f in line.split("  ") if f.strip()]) for line in lines} == {9}
+
+
+def test_a_paused_run_has_a_word_and_a_sign_of_its_own(cast, screen, golden):
+    held = replace(cast.rows[0], state=RunState.PAUSED)
+    found = make_listing(cast, (held, *cast.rows[1:4]))
+    golden("ls-paused-100.txt", listing.render(found, screen()))
+    golden("ls-paused-60.txt", listing.render(found, screen(width=60)))
+    lines = listing.render(found, screen(terminal=False, ascii=True))
+    assert "  paused    180/300  " in lines[1]
 
 
 def test_ls_of_nothing_is_no_line(cast, screen):

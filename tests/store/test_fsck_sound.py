@@ -107,6 +107,9 @@ def test_what_is_not_expdbs_is_named_and_left_alone(
     (layout.root.parent / "copy of run").mkdir()
     (store_root / "notes.txt").write_text("mine")
     (layout.points / "readme.txt").write_text("mine")
+    for folder in (store_root, layout.root.parent, layout.root, layout.points, layout.checkpoints):
+        for name in (".gitkeep", ".gitignore", ".DS_Store", ".nfs0000a1", "._x", "lost+found"):
+            (folder / name).touch()  # what git, file managers and file systems leave anywhere
     (layout.checkpoints / ".tmp-step=30").mkdir()
     (layout.checkpoints / ".tmp-step=30" / "model.pt").write_bytes(b"12")
     before = whole(store_root)

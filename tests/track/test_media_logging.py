@@ -143,7 +143,10 @@ def test_an_alert_is_an_event_that_is_said(
         (9, "critical", "alert", "stop this"),
         (3, "info", "alert", "half way"),
     ]
-    assert "warn   alert: loss looks odd" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "warn   alert: loss looks odd" in said
+    assert "critical alert: stop this" in said
+    assert "info   alert: half way" in said
 
 
 def test_artifacts_are_copies_by_name(run: Any, tmp_path: Path) -> None:

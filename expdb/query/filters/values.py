@@ -20,6 +20,7 @@ from expdb.query.filters.nodes import Op, Test, Value
 Typed = bool | int | float | str | None
 ORDERED: Final = frozenset(["<", "<=", ">", ">="])
 STATES: Final = tuple(state.value for state in RunState)
+NUMBERS: Final = frozenset(["seed", "step", "max_steps"])
 WITHOUT_ORDER: Final = frozenset(["state", "label", "commit", "run"])
 MAX_INT: Final = 10**38
 _NUMBER: Final = re.compile(
@@ -97,8 +98,8 @@ def _of_key(source: str, op: Op, value: Value, term: Key) -> Typed:
 
 def _of_field(source: str, op: Op, value: Value, term: Field) -> Typed:
     name = term.name
-    if name == "seed":
-        return _number(source, op, value, "seed is a number")
+    if name in NUMBERS:
+        return _number(source, op, value, f"{name} is a number")
     if name == "age":
         return _age(source, op, value)
     if op in ORDERED and name in WITHOUT_ORDER:

@@ -21,14 +21,14 @@ from expdb.store.fsck.refs import check_refs, rebuild_refs
 from expdb.store.fsck.report import Checked, Counts, Finding, Tick, relative, settled
 from expdb.store.fsck.run import check_run, is_open
 from expdb.store.fsck.trash import Trash
-from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.layout import RunLayout, StoreLayout, is_passed_over
 from expdb.store.recover import needs_recovery, recover, run_lock
 from expdb.store.runs import read_identity, run_dirs
 from expdb.store.status import Status, read_status
 
 OLD_S = 3600.0
 """Younger temporary files of the store may be in use."""
-OURS = frozenset({".gitignore", ".expdb"})
+OURS = ".expdb"
 
 
 def no_tick(done: int, total: int) -> None:
@@ -168,12 +168,16 @@ def _note_strays(layout: StoreLayout, out: Checked) -> None:
     """Note what in the store's folder is not expdb's."""
     runs = {path for _, path, _ in run_dirs(layout.root)}
     for entry in _entries(layout.root):
-        if entry.name in OURS:
+        if entry.name == OURS or is_passed_over(entry.name):
             continue
         if not entry.name.startswith("exp=") or not entry.is_dir():
             _stray(layout, out, entry, "not expdb's, left alone")
             continue
-        inside = [path for path in _entries(entry) if not path.name.startswith(".tmp-")]
+        inside = [
+            path
+            for path in _entries(entry)
+            if not (path.name.startswith(".tmp-") or is_passed_over(path.name))
+        ]
         others = [path for path in inside if path not in runs]
         if others and len(others) == len(inside):
             _stray(layout, out, entry, "no run.json: not expdb's, left alone")

@@ -18,7 +18,7 @@ from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.runs import read_identity, read_run, state_now
 from expdb.store.status import sizes
 
-LIVE = frozenset({RunState.RUNNING, RunState.LOST, RunState.PENDING})
+LIVE = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
 """States in which somebody writes to the run, or may."""
 
 

@@ -10,20 +10,35 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from expdb.store.journal import MAX_KEY_BYTES, MAX_KEYS, VALUES, encode_key, encode_template
+from expdb.store.journal import (
+    CRC,
+    FRAME,
+    MAGIC,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    VALUES,
+    encode_key,
+    encode_template,
+)
+
+HEAD, TAG = struct.Struct("<HI"), struct.Struct("<cI")
+"""What is the same in all frames of one template: before `seq`, and after it."""
 
 
 class Template:
     """The keys of one kind of step, with its packers: `V` records of one template have one size."""
 
-    __slots__ = ("frame", "keys", "number", "record_bytes")
+    __slots__ = ("frame_bytes", "head", "keys", "number", "pack", "tag")
 
     def __init__(self, number: int, keys: tuple[str, ...]) -> None:
         self.number = number
         self.keys = keys
-        self.record_bytes = VALUES.size + 8 * len(keys)
-        self.frame = struct.Struct(f"<HIQcIqq{len(keys)}d")
-        """Head of a frame and its one V record, without the checksum."""
+        record_bytes = VALUES.size + 8 * len(keys)
+        self.frame_bytes = FRAME.size + record_bytes + CRC.size
+        self.pack = struct.Struct(f"<6sQ5sqq{len(keys)}d").pack
+        """(head, seq, tag, step, time, values...) -> a frame of one V record, but its checksum."""
+        self.head = HEAD.pack(MAGIC, record_bytes)
+        self.tag = TAG.pack(b"V", number)
 
 
 class Definition(NamedTuple):

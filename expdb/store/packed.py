@@ -27,11 +27,12 @@ class Kept:
     `frames += frame` is one operation for other threads: they find the frame whole, or not at all.
     """
 
-    __slots__ = ("frames", "head", "num_counted", "pack", "tag", "template")
+    __slots__ = ("floats", "frames", "head", "num_counted", "pack", "tag", "template")
 
     def __init__(self, template: Template, frames: bytearray | None = None) -> None:
         self.template = template
         self.pack, self.head, self.tag = template.pack, template.head, template.tag
+        self.floats = template.floats
         self.frames = bytearray() if frames is None else frames
         self.num_counted = 0
         """The bytes of `frames` that are in the series book."""

@@ -95,16 +95,27 @@ class Recorder:
         return len(self._waiting)
 
     def write(
-        self, keys: tuple[str, ...], values: Sequence[float], step: int, time_ms: int
-    ) -> None:
+        self,
+        keys: tuple[str, ...],
+        values: Sequence[float],
+        step: int,
+        time_ms: int,
+        types: tuple[type, ...] | None = None,
+    ) -> bool:
         """Record one step's values, aligned with `keys`; on disk when it returns, or waiting.
+
+        With `types`, those of the values, only what needs no look is recorded: floats, under keys
+        that were recorded together before. False when it is nothing of that kind.
 
         Raises:
             BadInput: a key or the step cannot be stored (the other keys are recorded), or the
                 recorder is closed.
         """
         with self._lock:
-            kept = self._memory.get(keys) or self._begin(keys)
+            kept = self._memory.get(keys)
+            if types is not None and (kept is None or types != kept.floats):
+                return False
+            kept = kept or self._begin(keys)
             if kept is not None:
                 seq = self._seq = self._seq + 1
                 try:
@@ -119,10 +130,16 @@ class Recorder:
                     self.num_dropped += len(keys)
                 elif seq >= self._look_at:
                     self._look(seq)
+                kept.template.last = seq, step, values
         if self._troubles:
             self._tell()
         if kept is None:
             self._write_parted(keys, values, step, time_ms)
+        return True
+
+    def latest(self) -> dict[str, tuple[int, float]]:
+        """Return key -> (step, value) of the last `write` that had it, also after `close`."""
+        return self._templates.latest()
 
     def update_book(self) -> SeriesBook:
         """Count everything recorded so far and return the series book as it is then."""
@@ -189,9 +206,7 @@ class Recorder:
 
     def _leave(self, why: str) -> None:
         self._closed = why
-        self._templates = (
-            Templates()
-        )  # so that `write` comes by `_define` and needs no check of its own
+        self._templates.close()  # so that `write` comes by `_define`, and needs no check of its own
         self._memory, self._older = Packed(), None
         self._journal.close()
 

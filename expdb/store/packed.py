@@ -92,23 +92,21 @@ class Packed:
 
     def count(self, marks: Marks, book: SeriesBook) -> None:
         """Count what is new up to the marks; what is cut off here is named in its `unordered`."""
-        import numpy as np
-
         fresh = [(kept, stop) for kept, stop in marks if stop > kept.num_counted]
         arrays = [(kept, self._array(kept, kept.num_counted, stop)) for kept, stop in fresh]
-        by_key = _gathered(arrays)
+        shared = _shared(kept.template for kept, _ in fresh)
+        alone = [item for item in arrays if shared.isdisjoint(item[0].template.keys)]
+        by_key = _gathered(item for item in arrays if not shared.isdisjoint(item[0].template.keys))
         try:
             for kept, stop in fresh:
                 kept.num_counted = stop
+            for kept, array in alone:
+                steps, _, _, values = _arrays(array)
+                book.update_together(kept.template.keys, steps, values)
             for key, columns in by_key.items():
-                column = _joined(columns)
-                if len(columns) > 1:  # a key of several templates: back in the order of logging
-                    order = np.argsort(column.seqs, kind="stable")
-                    book.update(key, column.steps[order], column.values[order])
-                else:
-                    book.update(key, column.steps, column.values)
+                _count_in_order(book, key, columns)
         except BaseException:
-            book.unordered.update(by_key)
+            book.unordered.update(key for kept, _ in fresh for key in kept.template.keys)
             raise
 
     def columns(self) -> dict[str, Column]:
@@ -155,17 +153,44 @@ def _dtype(num_keys: int) -> np.dtype[Any]:
     )
 
 
-def _gathered(arrays: Iterable[tuple[Kept, Any]]) -> dict[str, list[Column]]:
-    """Return key -> its points of each template; a template's keys share all but the values."""
+def _shared(templates: Iterable[Template]) -> set[str]:
+    """Return the keys that stand in more than one template."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    for template in templates:
+        found.update(seen.intersection(template.keys))
+        seen.update(template.keys)
+    return found
+
+
+def _arrays(array: Any) -> tuple[Any, Any, Any, Any]:
+    """Return steps, times, seqs [frame] and values [key, frame] of frames, each contiguous."""
     import numpy as np
 
+    steps, times = np.ascontiguousarray(array["step"]), np.ascontiguousarray(array["time"])
+    return steps, times, array["seq"].astype(np.int64), np.ascontiguousarray(array["values"].T)
+
+
+def _gathered(arrays: Iterable[tuple[Kept, Any]]) -> dict[str, list[Column]]:
+    """Return key -> its points of each template; a template's keys share all but the values."""
     by_key: dict[str, list[Column]] = {}
     for kept, array in arrays:
-        steps, times = np.ascontiguousarray(array["step"]), np.ascontiguousarray(array["time"])
-        seqs, values = array["seq"].astype(np.int64), np.ascontiguousarray(array["values"].T)
+        steps, times, seqs, values = _arrays(array)
         for key, own in zip(kept.template.keys, values, strict=True):
             by_key.setdefault(key, []).append(Column(steps, times, own, seqs))
     return by_key
+
+
+def _count_in_order(book: SeriesBook, key: str, columns: list[Column]) -> None:
+    """Count a key of several templates in the order of logging."""
+    import numpy as np
+
+    column = _joined(columns)
+    if len(columns) == 1:
+        book.update(key, column.steps, column.values)
+    else:
+        order = np.argsort(column.seqs, kind="stable")
+        book.update(key, column.steps[order], column.values[order])
 
 
 def _joined(columns: list[Column]) -> Column:

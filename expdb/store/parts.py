@@ -81,7 +81,12 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     import pyarrow as pa
 
     names = sorted(columns)
-    ordered = [_by_step(columns[name]) for name in names]
+    grow: dict[int, bool] = {}  # keys that were logged together share their steps
+    for column in columns.values():
+        steps = column.steps
+        if id(steps) not in grow:
+            grow[id(steps)] = bool(np.all(steps[1:] > steps[:-1]))
+    ordered = [_by_step(columns[name], grow[id(columns[name].steps)]) for name in names]
     sizes = [len(column.steps) for column in ordered]
     total = sum(sizes)
 
@@ -104,10 +109,10 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     )
 
 
-def _by_step(column: Column) -> Column:
+def _by_step(column: Column, grows: bool) -> Column:
     import numpy as np
 
-    if bool(np.all(column.steps[1:] > column.steps[:-1])):
+    if grows:
         return column
     order = np.lexsort((column.seqs, column.steps))
     return Column(

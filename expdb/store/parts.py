@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+PAGE_ROWS = 1 << 17
 COLUMNS = ("key", "step", "time", "value", "attempt", "rank", "seq")
 
 
@@ -145,6 +146,7 @@ def write_part(path: Path, table: pa.Table) -> int:
             write_statistics=[name for name in COLUMNS if name != "value"],
             store_schema=False,
             write_page_checksum=True,
+            **_page_rows(),
         )
         with temp.open("rb") as file:
             os.fsync(file.fileno())
@@ -155,6 +157,18 @@ def write_part(path: Path, table: pa.Table) -> int:
         raise
     fsync_dir(path.parent)
     return size
+
+
+def _page_rows() -> dict[str, int]:
+    """Return the option for the rows of a page.
+
+    The keys of one part repeat the same times: zstd finds that within a page only. Before pyarrow
+    22 a page had no such limit, and 22 cannot be told.
+    """
+    import pyarrow as pa
+
+    major = int(pa.__version__.split(".")[0])
+    return {"max_rows_per_page": PAGE_ROWS} if major > 22 else {}
 
 
 def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:

@@ -224,3 +224,24 @@ def test_a_damaged_list_is_named(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(Corrupt, match=r"rank-0\.json"):
         read_list(path)
+
+
+def test_times_that_keys_share_are_kept_about_once(folder: Path) -> None:
+    rng, count = np.random.default_rng(0), 20_000
+    times = 1_700_000_000_000 + np.cumsum(rng.normal(100, 3, count).round().astype(np.int64))
+    steps = np.arange(count)
+    sizes = []
+    for num_keys in (1, 5):
+        columns = {
+            f"m{number}": Column(
+                steps, times, rng.normal(size=count).astype("f4").astype("f8"), steps
+            )
+            for number in range(num_keys)
+        }
+        table = build_table(columns, attempt=1, rank=0)
+        path = folder / f"shared-{num_keys}.parquet"
+        write_part(path, table)
+        assert read_part(path).equals(table)
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        sizes.append(group.column(COLUMNS.index("time")).total_compressed_size)
+    assert sizes[1] < 3 * sizes[0]

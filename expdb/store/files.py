@@ -97,9 +97,13 @@ def create_bytes(path: Path, data: bytes) -> None:
     fsync_dir(path.parent)
 
 
-def encode_json(value: Any) -> bytes:
-    """Return strict JSON with non-finite numbers as the strings NaN, Infinity, -Infinity."""
-    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def encode_json(value: Any, *, is_plain: bool = False) -> bytes:
+    """Return strict JSON with non-finite numbers as the strings NaN, Infinity, -Infinity.
+
+    With `is_plain` there are none, and every key is a text.
+    """
+    value = value if is_plain else plain(value)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
@@ -118,9 +122,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as strict JSON."""
-    write_bytes(path, encode_json(value), durable=durable)
+def write_json(path: Path, value: Any, *, durable: bool = True, is_plain: bool = False) -> None:
+    """Replace `path` by `value` as strict JSON; `is_plain` as in `encode_json`."""
+    write_bytes(path, encode_json(value, is_plain=is_plain), durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any]:

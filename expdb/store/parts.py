@@ -32,8 +32,13 @@ from expdb.store.files import fsync_dir, make_dir, read_json, temp_path, write_j
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+PAGE_ROWS = 1 << 17
+"""Rows of a page and of a row group: few keys stand in one, so a reader of one key passes by most;
+more would make a file hardly smaller.
+"""
 COLUMNS = ("key", "step", "time", "value", "attempt", "rank", "seq")
 
 
@@ -81,7 +86,12 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     import pyarrow as pa
 
     names = sorted(columns)
-    ordered = [_by_step(columns[name]) for name in names]
+    grow: dict[int, bool] = {}  # keys that were logged together share their steps
+    for column in columns.values():
+        steps = column.steps
+        if id(steps) not in grow:
+            grow[id(steps)] = bool(np.all(steps[1:] > steps[:-1]))
+    ordered = [_by_step(columns[name], grow[id(columns[name].steps)]) for name in names]
     sizes = [len(column.steps) for column in ordered]
     total = sum(sizes)
 
@@ -104,10 +114,10 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     )
 
 
-def _by_step(column: Column) -> Column:
+def _by_step(column: Column, grows: bool) -> Column:
     import numpy as np
 
-    if bool(np.all(column.steps[1:] > column.steps[:-1])):
+    if grows:
         return column
     order = np.lexsort((column.seqs, column.steps))
     return Column(
@@ -140,6 +150,8 @@ def write_part(path: Path, table: pa.Table) -> int:
             write_statistics=[name for name in COLUMNS if name != "value"],
             store_schema=False,
             write_page_checksum=True,
+            row_group_size=PAGE_ROWS,
+            **_page_rows(),
         )
         with temp.open("rb") as file:
             os.fsync(file.fileno())
@@ -150,6 +162,18 @@ def write_part(path: Path, table: pa.Table) -> int:
         raise
     fsync_dir(path.parent)
     return size
+
+
+def _page_rows() -> dict[str, int]:
+    """Return the option for the rows of a page.
+
+    The keys of one part repeat the same times: zstd finds that within a page only. Before pyarrow
+    22 a page had no such limit, and 22 cannot be told.
+    """
+    import pyarrow as pa
+
+    major = int(pa.__version__.split(".")[0])
+    return {"max_rows_per_page": PAGE_ROWS} if major > 22 else {}
 
 
 def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
@@ -163,12 +187,33 @@ def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
 
     try:
         with pq.ParquetFile(path, read_dictionary=["key"], page_checksum_verification=True) as file:
-            table = file.read(list(COLUMNS)).cast(schema()).unify_dictionaries().combine_chunks()
+            groups = _groups_of(file.metadata, keys)
+            table = file.read_row_groups(groups, list(COLUMNS)).cast(schema())
+            table = table.unify_dictionaries().combine_chunks()
     except FileNotFoundError as error:
         raise Corrupt(f"{path.name} is missing", hint=f"the file: {path}") from error
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise Corrupt(f"{path.name} is damaged", hint=f"the file: {path}") from error
     return table if keys is None else _of_keys(table, keys)
+
+
+def _groups_of(metadata: pq.FileMetaData, keys: Sequence[str] | None) -> list[int]:
+    """Return the row groups in which any of these keys may stand."""
+    groups = range(metadata.num_row_groups)
+    if keys is None:
+        return list(groups)
+    found = []
+    for group in groups:
+        column = metadata.row_group(group).column(COLUMNS.index("key"))
+        known = column.statistics if column.path_in_schema == "key" else None
+        # A very long name has none. Names compare like their UTF-8 bytes.
+        if known is None or not known.has_min_max or _is_between(known.min, keys, known.max):
+            found.append(group)
+    return found
+
+
+def _is_between(low: Any, keys: Sequence[str], high: Any) -> bool:
+    return any(low <= key <= high for key in keys)
 
 
 def _of_keys(table: pa.Table, keys: Sequence[str]) -> pa.Table:

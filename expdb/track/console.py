@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -62,7 +62,7 @@ class Console:
         self.base_name = ""
         self.base_values: Mapping[int, float] = {}
         """Step -> the objective of the run that this one is measured against."""
-        self._latest: Mapping[str, tuple[int, float]] = {}
+        self._latest: Callable[[], Mapping[str, tuple[int, float]]] = dict
 
     def introduce(
         self,
@@ -73,7 +73,7 @@ class Console:
         objective: Objective | None,
         base_name: str,
         base_values: Mapping[int, float],
-        latest: Mapping[str, tuple[int, float]],
+        latest: Callable[[], Mapping[str, tuple[int, float]]],
     ) -> None:
         """Say what starts, and keep what later lines are measured against."""
         self.experiment, self.run, self.objective = text.plain(experiment), run, objective
@@ -177,7 +177,7 @@ class Console:
         """
         found = {
             key: value
-            for key, (at, value) in self._latest.items()
+            for key, (at, value) in self._latest().items()
             if at == step and key.startswith(("val/", "eval/"))
         }
         if not found:

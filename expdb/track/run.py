@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from expdb import text
@@ -40,7 +40,7 @@ from expdb.track.ending import (
 from expdb.track.failure import clipped, traceback_lines
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.logs import Logs
-from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
+from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.control import Control
     from expdb.track.state import State
-
-FLOATS = frozenset([float])
 
 
 class Run(Logs):
@@ -81,8 +79,6 @@ class Run(Logs):
         self.step = attempt.resumed_from or 0
         self.num_tokens: int | None = None
         """Tokens trained on in all, when the loop counts them; for the closing line."""
-        self.latest: dict[str, tuple[int, float]] = {}
-        """Key -> (step, value) of the last host value logged."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
         self._rules = rules
         self._side = SideFiles(self._say_trouble)
@@ -96,7 +92,7 @@ class Run(Logs):
         self._queue = DeviceQueue(self._write)
         self._checkpointer: Checkpointer | None = None
         self._control: Control | None = None
-        self._started_at = time.monotonic()
+        self._started_at = monotonic()
         self._open, self._forked = True, False
         sync_s, trouble = float(settings["journal"]["fsync_interval_s"]), self._say_trouble
         self._heartbeat = Heartbeat(
@@ -126,19 +122,21 @@ class Run(Logs):
             BadInput: a name is empty or no text, or a value is no number; the good ones are
                 recorded.
         """
-        self._require_open()
-        at = self.step if step is None else whole_step(step)
+        if self._forked or not self._open:
+            self._require_open()
+        at = self.step if step is None else step
+        if type(at) is not int or not -LARGEST_STEP <= at <= LARGEST_STEP:
+            at = whole_step(at)
         keys, values = tuple(metrics), tuple(metrics.values())
-        if FLOATS.issuperset(map(type, values)) and all(type(key) is str and key for key in keys):
-            if keys:
-                self._write(keys, values, at, time.time_ns() // 1_000_000)
-        else:
-            self._log_mixed(metrics, at)
-        if self._queue:
+        now, types = time_ns() // 1_000_000, tuple(map(type, values))
+        if not self._recorder.write(keys, values, at, now, types):
+            self._log_mixed(metrics, at, now)
+        elif self._checkpointer is not None:
+            self._note_objective(keys, values, at)
+        if self._queue.pending:
             self._queue.drain()
 
-    def _log_mixed(self, metrics: Mapping[str, Any], step: int) -> None:
-        now = time.time_ns() // 1_000_000
+    def _log_mixed(self, metrics: Mapping[str, Any], step: int, now: int) -> None:
         host, device, refused = sorted_out(metrics, step)
         if host:
             self._write(tuple(host), tuple(host.values()), step, now)
@@ -149,12 +147,13 @@ class Run(Logs):
 
     def _write(self, keys: tuple[str, ...], values: tuple[float, ...], step: int, now: int) -> None:
         self._recorder.write(keys, values, step, now)
-        latest = self.latest
-        for key, value in zip(keys, values, strict=True):
-            latest[key] = (step, value)
-        objective = self.objective
-        if self._checkpointer is not None and objective is not None and objective.metric in keys:
-            self._checkpointer.note_value(step, latest[objective.metric][1])
+        if self._checkpointer is not None:
+            self._note_objective(keys, values, step)
+
+    def _note_objective(self, keys: tuple[str, ...], values: Sequence[float], step: int) -> None:
+        metric = self.objective.metric if self.objective is not None else ""
+        if metric in keys:
+            self.checkpointer.note_value(step, values[keys.index(metric)])
 
     def use_data(
         self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
@@ -173,6 +172,11 @@ class Run(Logs):
         self._pin = replace(self._pin, data={**self._pin.data, name: facts})
         self._side.attempt("the pin", lambda: attempt_files.write_pin(self.layout, self._pin))
         self.console.data(name, facts["name"], facts.get("bytes"))
+
+    @property
+    def latest(self) -> dict[str, tuple[int, float]]:
+        """Key -> (step, value) of the last host value logged."""
+        return self._recorder.latest()
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -210,8 +214,9 @@ class Run(Logs):
         """
         self._require_open()
         checkpointer = self.checkpointer
-        if self.objective is not None and self.objective.metric in self.latest:
-            at, value = self.latest[self.objective.metric]
+        latest = self.latest
+        if self.objective is not None and self.objective.metric in latest:
+            at, value = latest[self.objective.metric]
             if at == step:
                 checkpointer.note_value(step, value)
         checkpointer.save(step, state)
@@ -280,7 +285,7 @@ class Run(Logs):
             taken = "1 step" if steps == 1 else f"{steps:,} steps"
             if self.num_tokens is not None:
                 taken += f", {self.num_tokens:,} tokens"
-            seconds = text.duration(time.monotonic() - self._started_at)
+            seconds = text.duration(monotonic() - self._started_at)
             self._say_end("finished", f"{taken} in {seconds}")
 
     def fail(self, why: str, *, error: BaseException | None = None) -> None:
@@ -339,7 +344,7 @@ class Run(Logs):
             self._side.flush()
             attempt_files.write_pin(self.layout, self._pin)
             self._status.state, self._status.reason = state, why
-            self._status.ended_at_ms = time.time_ns() // 1_000_000
+            self._status.ended_at_ms = time_ns() // 1_000_000
             self._save_status()
             if count_others(self.layout, self._say_trouble):
                 self._save_status()

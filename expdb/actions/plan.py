@@ -7,6 +7,7 @@ is no part of the plan.
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from collections.abc import Sequence
@@ -75,7 +76,7 @@ def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
         if row.before is None or not row.before[0].startswith("100"):
             continue
         try:
-            mode = (top / row.path).lstat().st_mode
+            mode = os.lstat(f"{top}/{row.path}").st_mode
         except OSError:  # deleted since it was saved: a restore says so
             continue
         if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in USUAL_MODES:

@@ -88,7 +88,7 @@ class Completed:
     @property
     def names(self) -> list[str]:
         """The fields of NUL-terminated output."""
-        return [os.fsdecode(name) for name in self.out.split(b"\0")[:-1]]
+        return os.fsdecode(self.out).split("\0")[:-1]
 
 
 def git(
@@ -160,7 +160,7 @@ def first_line(err: str) -> str:
 
 def nul_joined(names: Sequence[str]) -> bytes:
     """Return names as the NUL-terminated input that `-z --stdin` reads."""
-    return b"".join(os.fsencode(name) + b"\0" for name in names)
+    return os.fsencode("".join(f"{name}\0" for name in names))
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

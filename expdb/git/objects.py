@@ -65,9 +65,9 @@ def hash_files(worktree: WorkTree, paths: Iterable[str]) -> dict[str, str | None
     readable: list[str] = []
     found: dict[str, str | None] = {}
     for path in paths:
-        full = worktree.top / path
+        full = f"{worktree.top}/{path}"
         try:
-            is_file = stat.S_ISREG(full.lstat().st_mode)
+            is_file = stat.S_ISREG(os.lstat(full).st_mode)
         except OSError:
             is_file = False
         if is_file and os.access(full, os.R_OK):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Literal
 
 from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
@@ -92,7 +91,7 @@ def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
 
 
 def _is_rules(path: str) -> bool:
-    return PurePosixPath(path).name == ATTRIBUTE_FILE
+    return path.rpartition("/")[2] == ATTRIBUTE_FILE
 
 
 def _row(field: str, path: str) -> PlanRow:

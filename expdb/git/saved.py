@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expdb.errors import Refused
-from expdb.git.capture import add_paths, capture
+from expdb.git.capture import add_paths, capture, missing_from
 from expdb.git.command import nul_joined
 from expdb.git.index import Entry, copy_index, entries, fill_index, temp_index, write_tree
 from expdb.git.objects import REFS, commit_tree, drop_ref, set_ref
@@ -76,6 +76,7 @@ def save_worktree(
             worktree,
             temp,
             head=head,
+            changed=missing_from(worktree, temp),
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,

@@ -90,6 +90,7 @@ def _pin(
             worktree,
             index,
             head=status.head,
+            changed=status.unstaged,
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,

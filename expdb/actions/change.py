@@ -146,6 +146,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         exclude=goal.exclude,
         secret_files=goal.secret_files,
         known_absent=_known_absent(worktree, goal),
+        kept=frozenset() if goal.state is None else goal.state.raw.keys(),
         force=force,
     )
     blocked = (*store_paths(store, worktree, rows), *blocked)
@@ -191,6 +192,7 @@ def _state_of(worktree: WorkTree, saved: Saved, op: str, rows: Sequence[PlanRow]
         index=op,
         head=read_head(worktree.git_dir),
         modes=odd_modes(worktree.top, rows),
+        raw=saved.raw,
     )
 
 
@@ -222,6 +224,7 @@ def finish(
             base_index=private / f"{begin.id}.base-index",
             tree=change.after.tree,
             rows=_as_saved(change.rows, saved_since or {}),
+            raw=change.after.raw,
         )
     for path, mode in change.after.modes.items():
         if kind_of(worktree.top, path) == "file":

@@ -7,17 +7,20 @@ is no part of the plan.
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Final
 
 from expdb.git.blockers import blockers
 from expdb.git.command import GitError, first_line, nul_joined
-from expdb.git.index import fill_index, temp_index
+from expdb.git.index import EXECUTABLE, fill_index, temp_index
+from expdb.git.plan import absent_blobs
 from expdb.git.restore import Blocked, PlanRow, path_states, plan
 from expdb.git.snapshot import Saved, save_worktree
+from expdb.git.untracked import MAX_FILE_BYTES
 from expdb.git.worktree import WorkTree
 
 USUAL_MODES: Final = frozenset({0o644, 0o664, 0o755, 0o775})
@@ -36,11 +39,13 @@ def save_and_plan(
     exclude: Sequence[str],
     secret_files: Sequence[str],
     known_absent: frozenset[str] | None = None,
+    kept: Container[str] = (),
     force: bool = False,
 ) -> Planned:
     """Save the work tree under `op`; return that, the plan to `tree`, and what blocks the plan.
 
-    `known_absent` is given on the way back to a saved work tree: paths that it surely did not have.
+    `known_absent` is given on the way back to a saved work tree: paths that it surely did not have;
+    `kept` are paths whose goal is kept byte for byte.
     With `force` single files in the way are saved too, whatever their size, and block no longer.
 
     Raises:
@@ -48,6 +53,7 @@ def save_and_plan(
         GitError: git cannot read or write the repository.
     """
     also: list[str] = []
+    raw: list[str] = []
     while True:
         saved = save_worktree(
             worktree,
@@ -56,16 +62,31 @@ def save_and_plan(
             exclude=exclude,
             secret_files=secret_files,
             also=also,
+            raw=raw,
         )
         rows = plan(worktree, saved.tree, tree)
         alone = _left_alone(worktree, saved, tree, rows, known_absent)
         rows = tuple(row for row in rows if row.path not in alone)
-        blocked = blockers(worktree, saved, rows, secret_files=secret_files)
+        blocked = blockers(
+            worktree,
+            saved,
+            rows,
+            secret_files=secret_files,
+            kept=kept,
+            absent=absent_blobs(worktree, saved.tree, tree) if rows else (),
+        )
         rows, blocked = _without_equal(worktree, rows, blocked)
-        more = [item.path for item in blocked if item.can_save and item.path not in also]
-        if not force or not more:
+        more = [item for item in blocked if _can_save(item, force) and item.path not in raw + also]
+        if not more:
             return saved, rows, blocked
-        also += more
+        raw += [item.path for item in more if item.is_raw]
+        also += [item.path for item in more if not item.is_raw]
+
+
+def _can_save(item: Blocked, force: bool) -> bool:
+    """Tell whether a path in the way is saved: small ones that git converts need no `force`."""
+    small = item.is_raw and item.num_bytes <= MAX_FILE_BYTES
+    return item.can_save and (force or small)
 
 
 def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
@@ -75,10 +96,12 @@ def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
         if row.before is None or not row.before[0].startswith("100"):
             continue
         try:
-            mode = (top / row.path).lstat().st_mode
+            mode = os.lstat(f"{top}/{row.path}").st_mode
         except OSError:  # deleted since it was saved: a restore says so
             continue
-        if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in USUAL_MODES:
+        # Where git does not record it, the executable bit is none of a checkout's either.
+        is_odd = (row.before[0] == EXECUTABLE) is not bool(mode & 0o100)
+        if stat.S_ISREG(mode) and (is_odd or stat.S_IMODE(mode) not in USUAL_MODES):
             found[row.path] = stat.S_IMODE(mode)
     return found
 
@@ -139,7 +162,7 @@ def _without_equal(
     worktree: WorkTree, rows: tuple[PlanRow, ...], blocked: tuple[Blocked, ...]
 ) -> tuple[tuple[PlanRow, ...], tuple[Blocked, ...]]:
     """Leave out files in the way that are what the goal has there."""
-    in_way = {item.path for item in blocked if item.can_save}
+    in_way = {item.path for item in blocked if item.can_save and not item.is_raw}
     new = [row for row in rows if row.before is None and row.path in in_way]
     if not new:
         return rows, blocked

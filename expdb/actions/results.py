@@ -28,13 +28,15 @@ class PlanPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedPath:
-    """One path that would lose work saved nowhere."""
+    """One path that stops a rollback."""
 
     path: str
     reason: str
     """`ignored by git: no copy of it exists, 212 kB`."""
     savable: bool
     """Whether `--force` can save it first: a single file; never a folder."""
+    loses: bool = True
+    """Whether something saved nowhere would be lost; else the goal cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,13 +61,16 @@ def blob_id(data: bytes, like: str) -> str:
 
 
 def hash_files(worktree: WorkTree, paths: Iterable[str]) -> dict[str, str | None]:
-    """Return path -> the id its regular file would have as a blob; None where it cannot be read."""
+    """Return path -> the id its regular file would have as a blob; None where it cannot be read.
+
+    Where its filter fails, that is the id of its raw bytes, as a snapshot stores it.
+    """
     readable: list[str] = []
     found: dict[str, str | None] = {}
     for path in paths:
-        full = worktree.top / path
+        full = f"{worktree.top}/{path}"
         try:
-            is_file = stat.S_ISREG(full.lstat().st_mode)
+            is_file = stat.S_ISREG(os.lstat(full).st_mode)
         except OSError:
             is_file = False
         if is_file and os.access(full, os.R_OK):
@@ -85,7 +88,10 @@ def _hash_readable(worktree: WorkTree, paths: list[str]) -> dict[str, str | None
     if done.rc == 0:
         return dict(zip(paths, done.text.split("\n"), strict=True))
     if len(paths) == 1:
-        return {paths[0]: None}
+        done = worktree.git(
+            ("hash-object", "--no-filters", "--stdin-paths"), stdin=lines, check=False
+        )
+        return {paths[0]: done.text if done.rc == 0 else None}
     # One file went away or its filter failed; git stops there, so the rest is asked in halves.
     half = len(paths) // 2
     return {

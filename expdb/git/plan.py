@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Literal
 
 from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
@@ -55,6 +54,19 @@ def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...
     return tuple(sorted(rows, key=lambda row: row.path))
 
 
+def absent_blobs(worktree: WorkTree, from_tree: str, to_tree: str) -> frozenset[str]:
+    """Return the blobs of `to_tree` that are neither in `from_tree` nor in this repository.
+
+    A partial clone has only those that it needed so far; nothing is fetched here.
+
+    Raises:
+        GitError: a tree is not in this repository.
+    """
+    words = ("rev-list", "--objects", "--missing=print", "--no-object-names")
+    done = worktree.git((*words, f"{to_tree}^{{tree}}", f"^{from_tree}^{{tree}}"))
+    return frozenset(line[1:] for line in done.text.split("\n") if line.startswith("?"))
+
+
 def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]:
     """Return for each row's path whether it stands as before the plan, after it, or otherwise."""
     modes = worktree.config_true("core.filemode", default=True)
@@ -92,7 +104,7 @@ def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
 
 
 def _is_rules(path: str) -> bool:
-    return PurePosixPath(path).name == ATTRIBUTE_FILE
+    return path.rpartition("/")[2] == ATTRIBUTE_FILE
 
 
 def _row(field: str, path: str) -> PlanRow:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from expdb.git.command import nul_joined
 from expdb.git.disk import kind_of, remove_empty_folders, remove_path
 from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
 from expdb.git.plan import PlanRow, path_state, path_states, plan
+from expdb.git.raw import write_raw
 from expdb.git.worktree import WorkTree
 from expdb.text import plain
 
@@ -48,13 +49,15 @@ def restore(
     base_index: Path,
     tree: str,
     rows: Sequence[PlanRow] | None = None,
+    raw: Mapping[str, str] | None = None,
 ) -> int:
     """Make the work tree equal to `tree` and git's index hold it; return how many paths were
     written or removed.
 
     `base_index` describes the tree that the plan starts from; `rows` is that plan, made anew where
     it is not given. A path that was edited since is overwritten only where its row has, as what
-    stands before, what it was saved as since.
+    stands before, what it was saved as since. `raw` is path -> blob of files that come back byte
+    for byte, without git's filters.
 
     Raises:
         Refused: git's index is locked, or a path stands neither as before nor as after; nothing was
@@ -74,7 +77,13 @@ def restore(
             if row.after is None:
                 remove_path(worktree.top, row.path)
         _forget_stat(worktree, index, [row for row in todo if row.before == row.after])
-        _write(worktree, index, [row.path for row in todo if row.after is not None])
+        kept = raw or {}
+        written = [row for row in todo if row.after is not None]
+        _make_room(worktree, written)
+        _write(worktree, index, [row.path for row in written if row.path not in kept])
+        for row in written:
+            if row.path in kept:
+                write_raw(worktree, row, kept[row.path])
         refresh(worktree, index)
         _publish(worktree, index)
     return len(todo)
@@ -157,10 +166,14 @@ def _forget_stat(worktree: WorkTree, index: Path, rows: Sequence[PlanRow]) -> No
         worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
 
 
+def _make_room(worktree: WorkTree, rows: Sequence[PlanRow]) -> None:
+    for row in rows:
+        kind = kind_of(worktree.top, row.path)
+        if kind == "folder" and not remove_empty_folders(worktree.top, row.path):
+            raise Refused(f"a folder with files stands where the file {plain(row.path)} must go")
+
+
 def _write(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:
-    for path in paths:
-        if kind_of(worktree.top, path) == "folder" and not remove_empty_folders(worktree.top, path):
-            raise Refused(f"a folder with files stands where the file {plain(path)} must go")
     if paths:
         worktree.git(
             ("checkout-index", "--force", "--index", "--quiet", "-z", "--stdin"),

@@ -67,7 +67,12 @@ def take_pin(
     try:
         status = read_status(worktree, untracked=False)
     except GitError as error:
-        return Pin(reproducible=False, reasons=(f"the work tree cannot be read: {error.message}",))
+        return Pin(
+            commit=worktree.head(),
+            branch=worktree.branch(),
+            reproducible=False,
+            reasons=(f"the work tree cannot be read: {error.message}",),
+        )
     words = _Words()
     _say_state(worktree, status, words)
     try:
@@ -90,6 +95,7 @@ def _pin(
             worktree,
             index,
             head=status.head,
+            changed=status.unstaged,
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,
@@ -159,6 +165,7 @@ def _say_hidden(
     for path in hidden_edits(worktree, found):
         words.lose(f"edits of {plain(path)} are hidden from git by a flag on it: not captured")
     changed = [change.path for change in status.changes if not _gone(change)]
+    changed = [] if captured.is_raw else changed
     edited = filtered(worktree, [*changed, *captured.untracked])
     running = set(drivers(worktree)) if edited else set()
     through = {path: name for path, name in edited.items() if name in running}

@@ -10,6 +10,8 @@ from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
+from expdb.store.media_recorder import MediaRecorder
+from expdb.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from expdb.track.run import Run
@@ -42,6 +44,15 @@ def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:
         return False
 
 
+def where_points_are(recorder: Recorder, media: MediaRecorder) -> str:
+    """Return in words what a process that cannot end well takes with it when it goes."""
+    waiting = recorder.num_waiting + media.num_waiting
+    if not waiting:
+        return "its points are in the journal"
+    noun = "1 record is" if waiting == 1 else f"{waiting:,} records are"
+    return f"{noun} in memory only, the rest in the journal"
+
+
 def leave_in_child(run: Run | None) -> None:
     """Give up the handle in a forked child: the run stays with its parent."""
     if run is not None:
@@ -55,7 +66,10 @@ def end_at_exit(run: Run | None) -> None:
     if run is None or not run._is_ours():
         return
     error = getattr(sys, "last_value", None)
-    if error is not None:
-        run.__exit__(type(error), error, None)
-    else:
-        run.fail("the script ended without run.finish()")
+    try:
+        if error is not None:
+            run.__exit__(type(error), error, None)
+        else:
+            run.fail("the script ended without run.finish()")
+    except ExpdbError as failure:
+        run.console.warning(failure.message)

@@ -140,3 +140,18 @@ def leftovers(root: Path, names: Sequence[str] = (".tmp-*",)) -> list[str]:
     index = StoreLayout(root).index
     found = [path for name in names for path in root.rglob(name)]
     return sorted(str(p.relative_to(root)) for p in found if not p.is_relative_to(index))
+
+
+def fill(disk: Path, *, leave: int = 0) -> Path:
+    """Take all space of a file system but some bytes; return the file that has it."""
+    path = disk / "filler"
+    with path.open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+    if leave:
+        os.truncate(path, path.stat().st_size - leave)
+    return path

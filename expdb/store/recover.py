@@ -34,7 +34,7 @@ SIGNS = re.compile(r"rank-\d{1,6}\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 def needs_recovery(layout: RunLayout) -> bool:
     """Tell whether a run that is over has left something to do: an attempt still has a journal, a
-    checkpoint was moved aside, or its summaries are missing or damaged.
+    checkpoint was moved aside, or its summaries are missing, damaged or outdated.
     """
     attempts = attempt_files.numbers(layout)
     return (
@@ -68,11 +68,22 @@ def left_media(
 
 def _is_uncounted(layout: RunLayout, attempts: list[int]) -> bool:
     try:
-        if series.load(layout.series_json).series:
-            return False
+        book = series.load(layout.series_json)
     except Corrupt:
         return True
+    if book.series:
+        return _is_outdated(layout, book, attempts[-1] if attempts else 0)
     return not layout.series_json.exists() and points.has_parts(layout, attempts)
+
+
+def _is_outdated(layout: RunLayout, book: series.SeriesBook, newest: int) -> bool:
+    """Tell whether an attempt hides points that are counted: it died before it could count them."""
+    if book.attempt in (0, newest):
+        return False
+    try:
+        return attempt_files.read_pin(layout, newest).resumed_from is not None
+    except Corrupt:
+        return False  # what it hides is not known
 
 
 @contextmanager

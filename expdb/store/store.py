@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from expdb.errors import BadInput, Corrupt, NotFound, Unsupported
 from expdb.model import FORMAT, NEEDS
-from expdb.store.files import create_bytes, encode_json, read_json
+from expdb.store.files import WORDS, create_bytes, encode_json, read_json
 from expdb.store.files import reason as reason  # the name by which the layers above know it
 from expdb.store.ids import new_id
 from expdb.store.layout import StoreLayout
@@ -25,6 +26,15 @@ class Store:
     def writable(self) -> bool:
         """Whether this process may write to the store."""
         return os.access(self.root, os.W_OK) and os.access(self.layout.meta, os.W_OK)
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be written, in plain words; for a store that is not `writable`."""
+        try:
+            is_frozen = bool(os.statvfs(self.layout.meta).f_flag & os.ST_RDONLY)
+        except OSError:
+            is_frozen = False
+        return WORDS[errno.EROFS if is_frozen else errno.EACCES]
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ class AttachedRun(Logs):
         self.attempt, self.rank, self.step = attempt, rank, step
         self.console = Console(mode="quiet")
         self._redactor = Redactor(environment=os.environ)
-        self._log = RankLog(layout, attempt, rank, on_trouble=self._say_trouble)
+        self._log = RankLog(layout, attempt, rank, on_trouble=self.console.warning)
         self._media, self._queue = self._log.media, self._log.queue
         self._side = SideFiles(self._say_trouble)
 
@@ -75,6 +75,9 @@ class AttachedRun(Logs):
                 hint="free some space, and call finish() again",
             ) from error
         self._log.close()
+
+    def _say_trouble(self, message: str) -> None:
+        self._log.outage.trouble(message)
 
     def _require_open(self) -> None:
         if self._log.is_forked:

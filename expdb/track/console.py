@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from io import StringIO
+from io import FileIO, StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -49,7 +49,9 @@ class Console:
         dumb = os.environ.get("TERM", "") in ("", "dumb")
         self._has_bar = mode == "auto" and self._stream.isatty() and not dumb
         self._ascii = use_ascii(self._stream, os.environ)
-        self._log = log_path.open("a", encoding="utf-8") if log_path is not None else None
+        self._log = log_path.open("ab", buffering=0) if log_path is not None else None
+        self._is_cut = False
+        """Whether a full disk cut off the last line of the log."""
         self._drawn = ""
         self._drawn_at = 0.0
         self._progress: Progress | None = None
@@ -108,17 +110,21 @@ class Console:
         """Print one line above the bar, and write it to the log."""
         self._say_data()
         line = text.plain(self._redactor.text(line))
-        try:
-            if self._log is not None:
-                self._log.write(line + "\n")
-                self._log.flush()
-        except OSError:
-            self._log = None  # a full disk: the journal says it, and the lines still print
+        if self._log is not None:
+            self._keep(self._log, line)
         shown = not self._quiet or line.startswith(("warning:", "error:"))
         if shown and not only_log:
             self._erase()
             self._write((text.to_ascii(line) if self._ascii else line) + "\n")
             self._draw(force=True)
+
+    def _keep(self, log: FileIO, line: str) -> None:
+        """Write a line to the log; on a full disk it only prints, and later ones are written."""
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        try:
+            self._is_cut = log.write(b"\n" + data if self._is_cut else data) < len(data)
+        except OSError:
+            pass
 
     def warning(self, message: str) -> None:
         """Print a warning."""

@@ -11,6 +11,8 @@ from expdb.store.checkpoints import read_manifests
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
 from expdb.track.failure import failure_words
+from expdb.store.media_recorder import MediaRecorder
+from expdb.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from expdb.track.run import Run
@@ -32,6 +34,15 @@ def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:
     except ExpdbError as error:
         on_trouble(f"the points of other ranks are not counted yet: {error.message}")
         return False
+
+
+def where_points_are(recorder: Recorder, media: MediaRecorder) -> str:
+    """Return in words what a process that cannot end well takes with it when it goes."""
+    waiting = recorder.num_waiting + media.num_waiting
+    if not waiting:
+        return "its points are in the journal"
+    noun = "1 record is" if waiting == 1 else f"{waiting:,} records are"
+    return f"{noun} in memory only, the rest in the journal"
 
 
 def leave_in_child(run: Run | None) -> None:
@@ -65,7 +76,10 @@ def end_at_exit(run: Run | None) -> None:
     if run is None or not run._is_ours():
         return
     error = getattr(sys, "last_value", None)
-    if error is not None:
-        run.__exit__(type(error), error, None)
-    else:
-        run.fail("the script ended without run.finish()")
+    try:
+        if error is not None:
+            run.__exit__(type(error), error, None)
+        else:
+            run.fail("the script ended without run.finish()")
+    except ExpdbError as failure:
+        run.console.warning(failure.message)

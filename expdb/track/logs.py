@@ -55,8 +55,9 @@ class Logs(ABC):
     def _changed(self, *, is_event: bool = False) -> None:
         """Make it known that there is something new beside the points."""
 
+    @abstractmethod
     def _say_trouble(self, message: str) -> None:
-        self.console.warning(message)
+        """Say what is wrong with the store, once."""
 
     def _where(self, key: Any, step: int | None) -> tuple[str, int, str]:
         self._require_open()

@@ -141,7 +141,7 @@ def _open(root: Path) -> Store:
     store = open_store(root, create=True)
     if not store.writable:
         raise Corrupt(
-            f"cannot write to the store {store.name}: no permission",
+            f"cannot write to the store {store.name}: {store.why_not}",
             hint="another place: python train.py ... expdb.store=DIR",
         )
     return store

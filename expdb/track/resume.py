@@ -23,6 +23,7 @@ from expdb.store.checkpoints import recover as recover_checkpoints
 from expdb.store.head import Head
 from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout
+from expdb.store.marks import touch_status
 from expdb.store.recover import recount, recover, run_lock
 from expdb.store.refs import read_refs
 from expdb.store.runs import find_run_dir, read_run, run_dirs
@@ -142,6 +143,8 @@ def join_run(
     recover(store.root, layout, assume_dead=assume_dead)
     with run_lock(store.root, layout):
         number = _claim(store, run, layout)
+        # Should it die before its status, the index has to look at what it changed.
+        touch_status(layout)
         # A save cut off between its two renames left a whole checkpoint under another name.
         recover_checkpoints(layout)
         step, warnings = last_good(layout)

@@ -36,10 +36,12 @@ from expdb.track.ending import (
     end_by,
     interrupted_words,
     leave_in_child,
+    where_points_are,
 )
 from expdb.track.failure import clipped, traceback_lines
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.logs import Logs
+from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
 
@@ -81,8 +83,8 @@ class Run(Logs):
         """Tokens trained on in all, when the loop counts them; for the closing line."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
         self._rules = rules
+        self._outage = Outage(console.warning)
         self._side = SideFiles(self._say_trouble)
-        self._trouble = ""
         self._recorder = Recorder(
             layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
         )
@@ -101,6 +103,7 @@ class Run(Logs):
             self._recorder,
             sync_s=sync_s,
             on_trouble=trouble,
+            on_good=self._outage.works,
             beside=self._media.sync,
         )
         self._heartbeat.start()
@@ -350,7 +353,8 @@ class Run(Logs):
                 self._save_status()
         except OSError as error:
             raise Corrupt(
-                f"{self.id} could not be finished: {reason(error)}; its points are in the journal",
+                f"{self.id} could not be finished: {reason(error)};"
+                f" {where_points_are(self._recorder, self._media)}",
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
         self._open = False
@@ -373,10 +377,7 @@ class Run(Logs):
         return max(steps, default=None)
 
     def _say_trouble(self, message: str) -> None:
-        # The same trouble is said once until something else is said: not once a step.
-        if message != self._trouble:
-            self._trouble = message
-            self.console.warning(message)
+        self._outage.trouble(message)
 
     def _is_ours(self) -> bool:
         """Tell whether this process may end the run: not in a fork, and not twice."""

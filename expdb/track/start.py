@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from expdb.store.runs import find_run_dir, read_run
 from expdb.store.series import SeriesBook
 from expdb.store.siblings import is_sibling
 from expdb.store.status import Status, write_status
+from expdb.store.store import reason
 from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
 from expdb.track.console import Console
@@ -75,7 +76,13 @@ def start(
             code=begun.settings["code"],
             dirty=begun.settings["dirty"],
         )
-        return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+        try:
+            return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+        except OSError as error:
+            raise Corrupt(
+                f"cannot write to the store {begun.store.name}: {reason(error)}",
+                hint="another place: python train.py ... expdb.store=DIR",
+            ) from error
 
 
 def _pinning(begun: Start) -> AbstractContextManager[None]:
@@ -115,11 +122,15 @@ def _require_undisturbed(begun: Start, layout: RunLayout, attempt: Attempt) -> N
     try:
         _require_finished_op(begun)
     except Refused as error:
-        why = f"not started: {error.message}"
-        now = time.time_ns() // 1_000_000
-        ended = Status(state="failed", reason=why, attempt=attempt.number, ended_at_ms=now)
-        write_status(layout, ended)
+        _end_unstarted(layout, attempt, error.message)
         raise
+
+
+def _end_unstarted(layout: RunLayout, attempt: Attempt, why: str) -> None:
+    now = time.time_ns() // 1_000_000
+    why = f"not started: {why}"
+    ended = Status(state="failed", reason=why, attempt=attempt.number, ended_at_ms=now)
+    write_status(layout, ended)
 
 
 def _find_resumed(begun: Start) -> tuple[Run, bool] | None:
@@ -281,6 +292,22 @@ def _source_of(begun: Start, run: Run) -> tuple[Path, int] | None:
 
 
 def _handle(
+    begun: Start,
+    layout: RunLayout,
+    attempt: Attempt,
+    book: SeriesBook,
+    status: Status,
+    source: tuple[Path, int] | None,
+) -> Handle:
+    try:
+        return _opened(begun, layout, attempt, book, status, source)
+    except OSError as error:
+        with suppress(OSError):
+            _end_unstarted(layout, attempt, reason(error))
+        raise
+
+
+def _opened(
     begun: Start,
     layout: RunLayout,
     attempt: Attempt,

@@ -44,6 +44,29 @@ def check_pins(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> None:
             notes.say("damaged", f"attempts/{number}/pin.json", said, can_mend=True)
 
 
+def owner_files(layout: RunLayout, numbers: Sequence[int]) -> list[tuple[Path, str]]:
+    """Return the owner files of attempts and ranks that cannot be read, each with why."""
+    found = []
+    for number in numbers:
+        folder = layout.attempt(number)
+        for path in (folder / "owner.json", *sorted(folder.glob("rank-*.owner.json"))):
+            try:
+                read_json(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # of a run that was imported
+            except Corrupt as error:
+                found.append((path, error.message))
+    return found
+
+
+def check_owners(layout: RunLayout, numbers: Sequence[int], notes: Notes, *, is_live: bool) -> None:
+    """Note owner files that cannot be read."""
+    for path, why in owner_files(layout, numbers):
+        name = path.relative_to(layout.root).as_posix()
+        said = f"{why}; which process wrote here is not known any more"
+        notes.say("damaged", name, said, can_mend=not is_live)
+
+
 def check_status(layout: RunLayout, notes: Notes, *, is_live: bool) -> Status | None:
     """Return the status of a run where it can be read, and note what is wrong with it."""
     try:

@@ -55,6 +55,7 @@ def check_run(root: Path, folder: Path) -> Checked:
     out.counts.files = len(sizes(folder)) + int(layout.status_json.exists())
     status = files.check_status(layout, notes, is_live=is_live)
     files.check_pins(layout, numbers, notes)
+    files.check_owners(layout, numbers, notes, is_live=is_live)
     check_points(layout, numbers, status, notes, is_live=is_live)
     check_checkpoints(layout, out.counts, notes, is_live=is_live)
     files.check_records(layout, notes, is_live=is_live)

@@ -103,6 +103,19 @@ def find_run_dir(root: Path, run: str) -> Path:
     raise NotFound(f"the store has no run `{run}`", hint="expdb ls")
 
 
+def require_here(layout: RunLayout) -> None:
+    """Refuse to go on with a run that was removed since its folder was found.
+
+    Raises:
+        NotFound: it is there no more.
+    """
+    if not layout.root.is_dir():
+        raise NotFound(
+            f"run {layout.id} was removed from the store meanwhile",
+            hint=f"bring it back: expdb rm --restore {layout.id}",
+        )
+
+
 def read_run(run_dir: Path, *, store_root: Path) -> Run:
     """Return a run as its folder describes it, with the state that is true now.
 
@@ -162,6 +175,7 @@ def read_identity(layout: RunLayout) -> dict[str, Any]:
     try:
         data = read_json(layout.run_json)
     except (FileNotFoundError, NotADirectoryError):
+        require_here(layout)
         raise NotFound(f"{layout.root.name} has no run.json", hint="expdb ls") from None
     found = data.get("format", 0)
     if isinstance(found, int) and found > FORMAT:

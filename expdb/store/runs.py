@@ -16,6 +16,7 @@ from typing import Any, Literal
 from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import (
     FORMAT,
+    SEED_LIMIT,
     Attempt,
     Objective,
     Run,
@@ -135,8 +136,12 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     found = _series(layout, state, numbers, problems, is_over=is_over)
     problems.extend(line for number in numbers for line in points.kept_problems(layout, number))
     labels, notes = read_marks(layout, problems)
+    known = _identity(layout, identity)
+    if known["seed"] is not None and abs(known["seed"]) >= SEED_LIMIT:
+        known["seed"] = None
+        problems.append("the seed in run.json has over 38 digits, and is left out")
     return Run(
-        **_identity(layout, identity),
+        **known,
         state=state,
         reason=why,
         ended_at_ms=status.ended_at_ms if state is not RunState.RUNNING else None,

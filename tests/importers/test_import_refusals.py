@@ -85,7 +85,8 @@ def test_new_names_that_meet_are_refused(place: Any, tmp_path: Path) -> None:
     assert entries(place) == EMPTY
     (made,) = place.take(path, names=["a=b", "b=a"]).runs
     assert sorted(place.run(made.id).series) == ["a", "b"]
-    for said in ({"names": ["a=x", "a=y"]}, {"config": ["lr=1", "lr=2"]}):
+    doubles: list[dict[str, Any]] = [{"names": ["a=x", "a=y"]}, {"config": ["lr=1", "lr=2"]}]
+    for said in doubles:
         with pytest.raises(BadInput, match="given twice"):
             wanted_of(**said)
     with pytest.raises(BadInput, match="key a twice"):

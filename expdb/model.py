@@ -21,6 +21,10 @@ FORMAT = 1
 NEEDS = "0.1.0"
 """The first expdb that can read what this code writes."""
 
+SEED_LIMIT = 10**38
+"""A seed is below it, and above its negative: every reader of a store holds such a number exactly.
+"""
+
 
 class RunState(StrEnum):
     """The state a person sees; `paused`, `crashed` and `lost` are derived, never stored."""

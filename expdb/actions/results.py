@@ -282,6 +282,8 @@ class RemoveResult:
     runs: tuple[tuple[str, str], ...]
     """(id, name) of each."""
     bytes: int
+    kept: tuple[str, ...] = ()
+    """Those that the store had again already, with the same content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,5 +90,7 @@ def import_(
         elif not as_json:
             for line in report.lines(found, out.talk_style):
                 out.talk(line)
+        if hint := report.again(found):
+            out.hint(hint)
     if as_json:
         out.json(report.document_of(done))

@@ -39,6 +39,8 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
         root = reader.store.root
     log = LogTail(root / record.path)
     lines = log.last(num)
+    for problem in log.problems:
+        out.warning(problem)
     if follow or run is None:
         out.talk(report.head(record, log.attempt, follows=follow))
     if follow:

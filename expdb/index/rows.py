@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from expdb import digest
 from expdb.errors import Corrupt
-from expdb.model import Run, Series
+from expdb.model import SEED_LIMIT, Run, Series
 from expdb.store.files import plain
 
 SCHEMA: Final = "2"
@@ -39,7 +39,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = _columns(SCHEMA_SQL)
 
 MAX_LAYER_KEYS: Final = 100
 BIGINT: Final = 2**63
-HUGEINT: Final = 10**38
+HUGEINT: Final = SEED_LIMIT
 
 Tables = dict[str, list[tuple[Any, ...]]]
 """Table -> rows, in the order of `COLUMNS`."""
@@ -77,10 +77,8 @@ def rows_of(run: Run) -> Tables:
 def _run(run: Run) -> tuple[Any, ...]:
     pin, objective, value = run.pin, run.objective, run.value()
     series = run.series.get(objective.metric) if objective else None
-    seed = run.seed
     return (
-        run.id, run.experiment, run.variant, run.name,
-        seed if isinstance(seed, int) and abs(seed) < HUGEINT else None,
+        run.id, run.experiment, run.variant, run.name, run.seed,
         str(run.state), run.reason, _count(run.created_at_ms), _int(run.ended_at_ms),
         _int(run.last_step), _int(run.max_steps),
         run.parent.run if run.parent else None, _int(run.parent.step) if run.parent else None,

@@ -15,6 +15,8 @@ from expdb.query.noise import noise_of
 from expdb.query.results import Listing, RunRow
 
 NEWEST_FIRST = "r.created_at_ms DESC, r.id DESC"
+OWN_FIRST = "r.host IS NULL"
+"""A run that was imported ran on no known host."""
 FIELDS = (
     "r.id, r.experiment, r.variant, r.seed, r.state, r.reason, r.created_at_ms, r.ended_at_ms,"
     ' r.last_step, r.max_steps, r.parent, r.digest, r."commit", r.dirty, r.labels, r.path, r.bytes,'
@@ -160,12 +162,16 @@ def baseline_row(
 
 
 def default_objective(reader: Reader, baseline: RunRow | None) -> Objective | None:
-    """Return the objective of the baseline, else of the newest finished run, else of the newest."""
+    """Return the objective of the baseline, else of the newest finished run, else of the newest.
+
+    A run that was imported says by what others measure: those made here go before it.
+    """
     if baseline is not None and baseline.objective is not None:
         return baseline.objective
     found = reader.rows(
         "SELECT r.objective, r.objective_mode, r.objective_reading FROM runs r"
-        f" WHERE r.objective IS NOT NULL ORDER BY r.state = 'finished' DESC, {NEWEST_FIRST} LIMIT 1"
+        f" WHERE r.objective IS NOT NULL ORDER BY r.state = 'finished' DESC, {OWN_FIRST},"
+        f" {NEWEST_FIRST} LIMIT 1"
     )
     return Objective(metric=found[0][0], mode=found[0][1], reading=found[0][2]) if found else None
 

@@ -10,8 +10,10 @@ import errno
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ WORDS = {
     errno.EROFS: "the file system is read-only",
     errno.ENOSPC: "no space left",
     errno.EDQUOT: "the quota is used up",
+    errno.ELOOP: "it is a link",
     errno.ENOTDIR: "a part of the path is a file",
 }
 
@@ -31,6 +34,36 @@ WORDS = {
 def reason(error: OSError) -> str:
     """Return an I/O error in plain words."""
     return WORDS.get(error.errno or 0, error.strerror or str(error))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file of the store for reading, where it is one: of no pipe, device or link is waited
+    for or read what lies elsewhere.
+
+    Raises:
+        OSError: it is something else, or cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return os.fdopen(fd, "rb")
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def read_regular(path: Path) -> bytes:
+    """Return what a file of the store holds.
+
+    Raises:
+        OSError: as `open_regular`, or it cannot be read.
+    """
+    with open_regular(path) as file:
+        return file.read()
 
 
 def fsync_dir(path: Path) -> None:
@@ -136,7 +169,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     where = f"the file: {path}"
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:

@@ -27,7 +27,7 @@ from expdb.errors import Corrupt
 from expdb.model import FORMAT
 from expdb.store import fields
 from expdb.store.fields import Wrong
-from expdb.store.files import fsync_dir, make_dir, read_json, temp_path, write_json
+from expdb.store.files import fsync_dir, make_dir, open_regular, read_json, temp_path, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,6 +186,7 @@ def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
+        open_regular(path).close()  # the library would wait for a pipe
         with pq.ParquetFile(path, read_dictionary=["key"], page_checksum_verification=True) as file:
             groups = _groups_of(file.metadata, keys)
             table = file.read_row_groups(groups, list(COLUMNS)).cast(schema())

@@ -7,12 +7,13 @@ go last, when all that follows from them is written. What is damaged is kept, fo
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from expdb.errors import Corrupt
+from expdb.errors import Conflict, Corrupt
 from expdb.model import RunState, Series
 from expdb.store import attempts as attempt_files
 from expdb.store import checkpoints, points, series, writers
@@ -29,6 +30,7 @@ from expdb.store.status import Status, read_status, write_status
 Journals = Mapping[tuple[int, int], list[Path]]
 """(attempt, rank) -> journals, in order."""
 
+LOCK_POLL_S = 0.05
 SIGNS = re.compile(r"rank-\d{1,6}\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 
@@ -87,14 +89,24 @@ def _is_outdated(layout: RunLayout, book: series.SeriesBook, newest: int) -> boo
 
 
 @contextmanager
-def run_lock(store_root: Path, layout: RunLayout) -> Iterator[None]:
-    """Hold the lock of a run: for whoever changes it while no attempt of it is alive.
+def run_lock(store_root: Path, layout: RunLayout, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a run: for whoever changes it while no attempt of it is alive, and for
+    whoever comes to write to it.
 
     Raises:
-        Conflict: another process holds it.
+        Conflict: another process holds it, and does so for `wait_s` longer.
     """
     lock = StoreLayout(store_root).locks / f"run-{layout.id}.lock"
-    with exclusive(lock, what=f"run {layout.id}"):
+    until = time.monotonic() + wait_s
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(exclusive(lock, what=f"run {layout.id}"))
+                break
+            except Conflict:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(LOCK_POLL_S)
         yield
 
 

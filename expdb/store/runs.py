@@ -16,6 +16,7 @@ from typing import Any, Literal
 from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import (
     FORMAT,
+    SEED_LIMIT,
     Attempt,
     Objective,
     Run,
@@ -103,6 +104,19 @@ def find_run_dir(root: Path, run: str) -> Path:
     raise NotFound(f"the store has no run `{run}`", hint="expdb ls")
 
 
+def require_here(layout: RunLayout) -> None:
+    """Refuse to go on with a run that was removed since its folder was found.
+
+    Raises:
+        NotFound: it is there no more.
+    """
+    if not layout.root.is_dir():
+        raise NotFound(
+            f"run {layout.id} was removed from the store meanwhile",
+            hint=f"bring it back: expdb rm --restore {layout.id}",
+        )
+
+
 def read_run(run_dir: Path, *, store_root: Path) -> Run:
     """Return a run as its folder describes it, with the state that is true now.
 
@@ -122,8 +136,12 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     found = _series(layout, state, numbers, problems, is_over=is_over)
     problems.extend(line for number in numbers for line in points.kept_problems(layout, number))
     labels, notes = read_marks(layout, problems)
+    known = _identity(layout, identity)
+    if known["seed"] is not None and abs(known["seed"]) >= SEED_LIMIT:
+        known["seed"] = None
+        problems.append("the seed in run.json has over 38 digits, and is left out")
     return Run(
-        **_identity(layout, identity),
+        **known,
         state=state,
         reason=why,
         ended_at_ms=status.ended_at_ms if not state.is_alive else None,
@@ -162,6 +180,7 @@ def read_identity(layout: RunLayout) -> dict[str, Any]:
     try:
         data = read_json(layout.run_json)
     except (FileNotFoundError, NotADirectoryError):
+        require_here(layout)
         raise NotFound(f"{layout.root.name} has no run.json", hint="expdb ls") from None
     found = data.get("format", 0)
     if isinstance(found, int) and found > FORMAT:

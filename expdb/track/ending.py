@@ -10,9 +10,9 @@ from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
-from expdb.track.failure import failure_words
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
+from expdb.track.failure import failure_words
 
 if TYPE_CHECKING:
     from expdb.track.run import Run

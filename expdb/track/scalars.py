@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from expdb.errors import BadInput
+from expdb.store.new_run import require_seed
 
 EXACT = 2**53
 LARGEST_STEP = 2**63 - 1
@@ -69,6 +70,22 @@ def whole_step(step: Any) -> int:
         raise BadInput(f"a step is {step!r}, not a whole number"[:200]) from None
     if not -LARGEST_STEP <= found <= LARGEST_STEP:
         raise BadInput(f"the step {found} does not fit into 64 bits")
+    return found
+
+
+def whole_seed(seed: Any) -> int:
+    """Return a seed as a whole number that a store holds.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        found = operator.index(seed)
+    except TypeError:
+        raise BadInput(f"the seed is {seed!r}, not a whole number"[:200]) from None
+    if isinstance(seed, bool):
+        raise BadInput(f"the seed is {seed}, not a whole number")
+    require_seed(found)
     return found
 
 

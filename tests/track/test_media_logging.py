@@ -97,6 +97,7 @@ def test_keys_are_any_text_but_an_empty_one(run: Any) -> None:
         (lambda run: run.log_text("a", "x", step=2.5), "a step is 2.5"),
         (lambda run: run.alert("x", level="bad"), "the level of an alert is 'bad'"),
         (lambda run: run.artifact("nowhere"), "'nowhere' does not exist"),
+        (lambda run: run.artifact("/proc/self/mem"), "'mem' cannot be read"),
     ],
 )
 def test_a_bad_call_is_refused_whole_and_by_name(

@@ -22,6 +22,7 @@ from expdb.store.fsck.report import Checked, Counts, Finding, Tick, relative, se
 from expdb.store.fsck.run import check_run, is_open
 from expdb.store.fsck.trash import Trash
 from expdb.store.layout import RunLayout, StoreLayout, is_passed_over
+from expdb.store.new_run import is_left
 from expdb.store.recover import needs_recovery, recover, run_lock
 from expdb.store.runs import read_identity, run_dirs
 from expdb.store.status import Status, read_status
@@ -194,10 +195,19 @@ def _stray(layout: StoreLayout, out: Checked, path: Path, what: str) -> None:
 def _note_leftovers(layout: StoreLayout, out: Checked) -> None:
     now = attempt_files.store_now(layout.meta)
     homes = [path for path in _entries(layout.root) if path.name.startswith("exp=")]
-    own = (layout.meta, layout.refs, layout.index, layout.locks, *_entries(layout.ops))
+    own = (
+        layout.meta,
+        layout.refs,
+        layout.index,
+        layout.locks,
+        layout.trash,
+        *_entries(layout.ops),
+    )
     for folder in (*own, *homes):
         for path in _entries(folder):
-            if path.name.startswith(".tmp-") and now - path.lstat().st_mtime > OLD_S:
+            if not path.name.startswith(".tmp-"):
+                continue
+            if is_left(path) or now - path.lstat().st_mtime > OLD_S:
                 what = f"cut off when it was written, {size_of(path):,} bytes"
                 where = relative(path, layout.root)
                 out.findings.append(Finding(kind="leftover", what=what, path=where))

@@ -9,10 +9,10 @@ MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" 
 export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test slow check lint fix bench soak gpu docs clean
+.PHONY: help install train test slow check lint fix bench bench-peers soak gpu docs clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,8 +49,17 @@ fix: $(STAMP) ## format, and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## measure, and print ratios (no test depends on a clock)
-	$(BIN)/python -m bench.log_cost
+bench: $(STAMP) ## measure expdb, references and installed peers, print ratios (no test depends on a clock)
+	$(BIN)/python -m bench $(BENCH)
+
+PEERS := $(basename $(notdir $(wildcard bench/requirements/*.txt)))
+
+bench-peers: $(PEERS:%=.bench/%/.installed) ## make .bench/<peer> for each tracker that is compared (2.4 GB)
+
+.bench/%/.installed: bench/requirements/%.txt
+	$(PYTHON) -m venv .bench/$*
+	.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 soak: $(STAMP) ## the long tests, without a bound on time (SOAK=n multiplies the examples)
 	$(BIN)/python -m pytest -n $(WORKERS) -m soak

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Run
 from expdb.query.compare import asked_step, comparison
+from expdb.query.compare_results import Comparison
 from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
-from expdb.query.results import Comparison, Ranking
+from expdb.query.results import Ranking
 from expdb.store.layout import RunLayout
 from expdb.store.locate import find_store
 from expdb.store.resolve import Resolved

@@ -12,7 +12,7 @@ from expdb.cli.context import Context
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
-    from expdb.query.results import Comparison
+    from expdb.query.compare_results import Comparison
 
 
 @click.command()

@@ -16,7 +16,7 @@ from expdb.store.resolve import Resolved
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
-    from expdb.query.results import Comparison
+    from expdb.query.compare_results import Comparison
 
 
 def lines_of_run(

@@ -14,10 +14,11 @@ from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, Run
+from expdb.query.compare_results import Comparison
 from expdb.query.diffs import code_diff, config_diff, data_diff, environment_diff
 from expdb.query.measure import Measure, eval_diffs, metric_diffs
 from expdb.query.noise import noise_of
-from expdb.query.results import Comparison, Outcome
+from expdb.query.results import Outcome
 from expdb.query.verdict import label, verdict
 from expdb.store import candidates
 from expdb.store.direction import natural_mode

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expdb import text
 from expdb.index.reader import Reader
@@ -17,6 +17,9 @@ from expdb.model import Objective, RunAt, RunState
 from expdb.query.noise import classify, noise_of
 from expdb.query.points import Points, read_at
 from expdb.query.results import Delta, Listing, Noise, RunRow
+
+if TYPE_CHECKING:
+    from expdb.query.columns import Column
 
 NEWEST_FIRST = "r.created_at_ms DESC, r.id DESC"
 FIELDS = (
@@ -281,20 +284,26 @@ def listing(
     Raises:
         BadInput, NotFound: a name in `sort` or `columns` that the store does not have.
     """
-    from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
-
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
     metric = objective.metric if objective is not None else None
-    shown = columns_of(reader, columns, metric) if columns else ()
+    shown: Sequence[Column] = ()
     warnings: list[str] = []
+    if columns:
+        from expdb.query.columns import columns_of
+
+        shown = columns_of(reader, columns, metric)
     if sort is None:
         rows = run_rows(reader, where=where, params=params, order=order, limit=limit, head=head)
     else:
+        from expdb.query.columns import ordered_ids, sort_of
+
         by = sort_of(reader, sort, metric)
         ids = ordered_ids(reader, by, where, params, metric=metric, limit=limit)
         rows = rows_in_order(reader, ids, head=head)
     if shown:
+        from expdb.query.columns import cells_of
+
         extra = cells_of(reader, shown, [row.id for row in rows], problems=warnings)
         rows = [replace(row, extra=extra[row.id]) for row in rows]
     condition = f" WHERE {where}" if where else ""

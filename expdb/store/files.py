@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from expdb.errors import Conflict, Corrupt
-from expdb.store import owner
 
 WORDS = {
     errno.EACCES: "no permission",
@@ -157,6 +156,8 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
     Raises:
         Conflict: a live process holds it.
     """
+    from expdb.store import owner
+
     path.parent.mkdir(parents=True, exist_ok=True)
     me = encode_json({**owner.describe(), "token": os.urandom(8).hex()})
     for _ in range(3):
@@ -187,6 +188,8 @@ def _remove_stale(path: Path, what: str) -> None:
     Raises:
         Conflict: the holder lives, as far as this host can tell.
     """
+    from expdb.store import owner
+
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

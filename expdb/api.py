@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Run
 from expdb.query.compare import asked_step, comparison
+from expdb.query.compare_results import Comparison
 from expdb.query.kin import against_base
 from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
-from expdb.query.results import Comparison, Listing, Ranking
+from expdb.query.results import Listing, Ranking
 from expdb.query.runs import listing
 from expdb.query.select import Selection, where_of
 from expdb.store.layout import RunLayout

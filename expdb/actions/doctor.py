@@ -29,7 +29,7 @@ from expdb.git.command import GitError, git
 from expdb.git.worktree import Unavailable, WorkTree
 from expdb.index.generations import Generations
 from expdb.index.reader import open_reader
-from expdb.index.rows import version_text
+from expdb.index.schema import version_text
 from expdb.store.attempts import store_now
 from expdb.store.locate import git_main_top
 from expdb.store.store import Store

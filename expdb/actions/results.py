@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from expdb.model import Checkpoint, Op, Run, RunAt
-from expdb.query.results import ConfigDiff
+from expdb.query.compare_results import ConfigDiff
 from expdb.query.target import Target
 
 Action = Literal["create", "change", "delete"]

@@ -31,8 +31,8 @@ from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Run, RunAt
+from expdb.query.compare_results import ConfigDiff
 from expdb.query.diffs import config_diff
-from expdb.query.results import ConfigDiff
 from expdb.query.target import choose_target
 from expdb.store.head import read_head
 

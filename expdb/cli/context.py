@@ -57,6 +57,13 @@ class Context:
 
         return find_worktree(self.directory)
 
+    @cached_property
+    def _may_have_moved(self) -> bool:
+        """Whether it takes git to tell where this work tree came from; a process is spared else."""
+        from expdb.store.locate import may_have_moved
+
+        return may_have_moved(self.directory)
+
     @property
     def worktree(self) -> WorkTree | None:
         """The git work tree of the current folder; None outside of one."""
@@ -83,10 +90,10 @@ class Context:
 
     def head(self) -> RunAt | None:
         """Return where this work tree came from; None while it follows the baseline."""
+        if not self._may_have_moved or self.worktree is None:
+            return None
         from expdb.store.head import read_head
 
-        if self.worktree is None:
-            return None
         head = read_head(self.worktree.git_dir)
         return None if head is None else head.at
 
@@ -189,10 +196,12 @@ class Context:
             self.out.resolution(resolved.said)
 
     def _warn_unfinished(self, store: Store) -> None:
+        # The mark alone is looked at: what it takes to tell more is loaded when there is one.
+        if not self._may_have_moved or self.worktree is None:
+            return
         from expdb.store.ops import StoreGone, marker_path
 
-        # The mark alone is looked at: what it takes to tell more is loaded when there is one.
-        if self.worktree is None or not marker_path(self.worktree.git_dir).exists():
+        if not marker_path(self.worktree.git_dir).exists():
             return
         from expdb.actions.unfinished import unfinished
         from expdb.text import ago

@@ -6,11 +6,9 @@ without `--debug`; with it the traceback comes first and the same lines last.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,7 +21,6 @@ from expdb.cli.exit import ExitCode
 from expdb.cli.output import Output
 from expdb.cli.verbs import ALIASES, GROUPS, all_verbs
 from expdb.errors import ExpdbError
-from expdb.model import NEEDS
 from expdb.text import plain
 
 
@@ -51,6 +48,8 @@ class VerbGroup(click.Group):
         """Find the verb; an unknown one is an error that names the nearest."""
         name = args[0]
         if name not in all_verbs() and name not in ALIASES:
+            import difflib
+
             near = difflib.get_close_matches(name, [*all_verbs(), *ALIASES], n=2, cutoff=0.5)
             hint = f"nearest: {', '.join(near)}" if near else "all verbs: expdb --help"
             raise Wrong(f"no verb is called {plain(name)}", hint=hint, usage=False, ctx=ctx)
@@ -67,6 +66,8 @@ class VerbGroup(click.Group):
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
+        from expdb.model import NEEDS
+
         click.echo(f"expdb {NEEDS}")
         ctx.exit()
 
@@ -150,6 +151,8 @@ def _run(args: list[str], context: Context) -> int:
 
 def _say_traceback(out: Output, debug: bool) -> None:
     if debug:
+        import traceback
+
         for line in traceback.format_exc().splitlines():
             out.talk(plain(line))
 

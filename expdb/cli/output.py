@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
-import subprocess
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -133,9 +130,16 @@ class Output:
         self._stderr.flush()
 
     def _is_taller(self, lines: Sequence[str]) -> bool:
-        return self.style.terminal and len(lines) >= shutil.get_terminal_size().lines
+        if not self.style.terminal:
+            return False
+        import shutil
+
+        return len(lines) >= shutil.get_terminal_size().lines
 
     def _page(self, text: str) -> bool:
+        import shutil
+        import subprocess
+
         pager = self._env.get("PAGER", "less")
         if pager in ("", "cat") or shutil.which("less") is None:
             return False
@@ -147,5 +151,7 @@ class Output:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap
+
     made = textwrap.wrap(text, max(width, 30), break_long_words=False, break_on_hyphens=False)
     return made or [""]

@@ -60,7 +60,6 @@ def rank(
     is better than the baseline's only beyond the 95 % half-width of their difference.
     """
     from expdb.query.rank import ranking
-    from expdb.query.seeds import over_seeds
 
     form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
     out = context.out
@@ -75,6 +74,8 @@ def rank(
             "params": chosen.params,
         }
         if over:
+            from expdb.query.seeds import over_seeds
+
             groups = over_seeds(reader, metric, **asked)
             _say(context, reader, groups)
             _print_groups(out, groups, form)
@@ -89,12 +90,13 @@ def rank(
 
 def _say(context: Context, reader: Reader, found: Ranking | SeedGroups) -> None:
     """Say what runs are measured against, and what is doubtful."""
-    from expdb.query.seed_results import SeedGroups
+    from expdb.query.results import Ranking
     from expdb.report.ranking import said_of_baseline
-    from expdb.report.seeds import said_of_group
 
     said = said_of_baseline(found.baseline, is_ref="baseline" in reader.refs)
-    if said and isinstance(found, SeedGroups):
+    if said and not isinstance(found, Ranking):
+        from expdb.report.seeds import said_of_group
+
         said += said_of_group(found)
     if said:
         context.out.resolution(said)

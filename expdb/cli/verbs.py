@@ -5,12 +5,10 @@ Invariant: nothing is imported here; `target` is `module:attribute` of a click c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """One verb: where its command is, and its line in `expdb --help`."""
 
     target: str

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
-from expdb.index import connect
-from expdb.index.connect import Connection
+from expdb.index import connect, engine
+from expdb.index.engine import Connection
 from expdb.index.generations import Generations
-from expdb.index.rows import COLUMNS, SCHEMA, Tables
+from expdb.index.schema import COLUMNS, SCHEMA, Tables
 from expdb.store.store import Store
 
 WHOLE_EVERY: Final = 50
@@ -40,7 +38,7 @@ def build(
 
     Raises:
         OSError: it cannot be written.
-        duckdb.Error: `base` is damaged.
+        engine.Error: `base` is damaged.
     """
     temporary = generations.temporary()
     try:
@@ -51,7 +49,7 @@ def build(
         else:
             _write(temporary, settled, gone, store=store, age=0, base=base, is_new=True)
         path = generations.publish(temporary)
-    except duckdb.IOException as error:
+    except engine.IOException as error:
         # Reading a damaged base and writing to a full disk raise the same class.
         if base is None or any(word in str(error) for word in UNWRITABLE):
             raise OSError(str(error)) from error
@@ -66,7 +64,7 @@ def build(
 def _age(path: Path) -> int:
     con = connect.open_file(path)
     try:
-        return int(meta(con).get("age", "0"))
+        return int(connect.meta(con).get("age", "0"))
     finally:
         con.close()
 
@@ -128,12 +126,3 @@ def write_meta(con: Connection, store: Store, *, age: int) -> None:
     con.execute(
         "INSERT INTO gen.meta SELECT unnest(?), unnest(?)", [list(rows), list(rows.values())]
     )
-
-
-def meta(con: Connection) -> dict[str, str]:
-    """Return what a generation says of itself.
-
-    Raises:
-        duckdb.Error: it is no generation.
-    """
-    return dict(con.execute("SELECT key, value FROM gen.meta").fetchall())

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
-
-from expdb.index.rows import COLUMNS, SCHEMA_SQL, Tables, readable
+from expdb.index import engine
+from expdb.index.engine import Connection
+from expdb.index.schema import COLUMNS, SCHEMA_SQL, Tables
 
 CONFIG: Final[dict[str, Any]] = {
     "autoinstall_known_extensions": False,
@@ -24,24 +24,22 @@ STORAGE_VERSION: Final = "v1.0.0"
 
 MAX_BOUND: Final = 20_000
 """Up to so many values are bound as parameters: fewer than it costs to import pyarrow."""
-BINDS_NAN: Final = int(duckdb.__version__.split(".")[0]) >= 2
+BINDS_NAN: Final = int(engine.VERSION.split(".")[0]) >= 2
 """DuckDB 1 binds a NaN inside a list as NULL."""
-
-Connection = duckdb.DuckDBPyConnection
 
 
 def open_file(path: Path) -> Connection:
     """Open a generation for reading; any number of processes may.
 
     Raises:
-        duckdb.Error: it is not there, damaged, or of a foreign version.
+        engine.Error: it is not there, damaged, or of a foreign version.
     """
-    return duckdb.connect(str(path), read_only=True, config=CONFIG)
+    return engine.connect(str(path), read_only=True, config=CONFIG)
 
 
 def open_memory() -> Connection:
     """Open an empty database in memory."""
-    return duckdb.connect(":memory:", config=CONFIG)
+    return engine.connect(":memory:", config=CONFIG)
 
 
 def quoted(path: Path) -> str:
@@ -59,13 +57,37 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
     for name, rows in tables.items():
         try:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
-        except (UnicodeEncodeError, duckdb.InvalidInputException):
+        except (UnicodeEncodeError, engine.InvalidInputException):
+            from expdb.index.rows import readable
+
             # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
             _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
 
 
-def _key(table: str) -> str:
+def key_of(table: str) -> str:
+    """Return the column of a table that names the run."""
     return "id" if table == "runs" else "run"
+
+
+def meta(con: Connection) -> dict[str, str]:
+    """Return what a generation says of itself.
+
+    Raises:
+        duckdb.Error: it is no generation.
+    """
+    return dict(con.execute("SELECT key, value FROM gen.meta").fetchall())
+
+
+def stamps(con: Connection) -> set[str]:
+    """Return `<id>:<version>` of every run in a generation.
+
+    Raises:
+        duckdb.Error: it is damaged.
+    """
+    # One text for all: 10,000 rows as values of their own take twice as long.
+    joined = con.execute("SELECT string_agg(id || ':' || version, chr(10)) FROM gen.runs")
+    (found,) = joined.fetchall()[0]
+    return set(found.split("\n")) if found else set()
 
 
 def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
@@ -78,6 +100,7 @@ def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[
         return
     import pyarrow as pa
 
+    engine.whole()
     described = con.execute(f"SELECT * FROM {table} LIMIT 0").description or []
     arrays = [
         _array(column, str(about[1])) for column, about in zip(columns, described, strict=True)
@@ -117,4 +140,6 @@ def _array(values: list[Any], kind: str) -> Any:
 def delete(con: Connection, ids: Sequence[str]) -> None:
     """Remove every row of the named runs from the generation."""
     for name in COLUMNS:
-        con.execute(f"DELETE FROM gen.{name} WHERE {_key(name)} IN (SELECT unnest(?))", [list(ids)])
+        con.execute(
+            f"DELETE FROM gen.{name} WHERE {key_of(name)} IN (SELECT unnest(?))", [list(ids)]
+        )

@@ -1,7 +1,7 @@
 """Reading the index: the newest generation, brought up to date, with live runs laid over it.
 
-A reader's connection has the temporary views `runs params series attempts files checkpoints evals
-events used_files refs`. They join the generation with the runs that it may not hold: those that
+A reader's connection has the tables `runs params series attempts files checkpoints evals events
+used_files refs`: those of the generation, joined with the runs that it may not hold: those that
 live, and those that changed where no generation can be written.
 
 Invariant: what a reader shows is what the run folders say, whatever the state of the index files.
@@ -9,32 +9,29 @@ Invariant: what a reader shows is what the run folders say, whatever the state o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from expdb import text
 from expdb.errors import NotFound
-from expdb.index import build as builder
-from expdb.index import connect
-from expdb.index.connect import Connection
-from expdb.index.generations import Generations
-from expdb.index.rows import COLUMNS, SCHEMA, Tables, version_text
-from expdb.index.scan import Loaded, load, scan
-from expdb.model import Ref, Run
+from expdb.index import engine
+from expdb.index.engine import Connection
+from expdb.index.newest import Base, forget, open_newest
+from expdb.index.overlay import lay_over
+from expdb.index.scan import Scan, run_in, scan
+from expdb.store.folders import Version, version_in
 from expdb.store.refs import read_refs
-from expdb.store.runs import Version, read_run
-from expdb.store.store import Store, reason
+from expdb.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DAMAGED = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
+    from expdb.model import Ref, Run
+
+DAMAGED = (engine.IOException, engine.FatalException, engine.InternalException)
 """What DuckDB raises on a file whose blocks are not what they were."""
 
 
@@ -47,16 +44,14 @@ class Reader:
         con: Connection,
         *,
         refs: Mapping[str, Ref],
-        versions: Mapping[str, Version],
+        seen: Scan,
         warnings: tuple[str, ...],
     ) -> None:
         self.store = store
         self.con = con
         self.refs = refs
-        self.versions = versions
-        """The version of every run folder at the moment of the look."""
         self.warnings = warnings
-        self._id_length: int | None = None
+        self._seen = seen
 
     def __enter__(self) -> Reader:
         return self
@@ -83,6 +78,7 @@ class Reader:
 
     def table(self, sql: str) -> pa.Table:
         """Return all rows of a query in Arrow's form; a damaged index is built again."""
+        engine.whole()
         try:
             return self.con.sql(sql).to_arrow_table()
         except DAMAGED:
@@ -91,15 +87,18 @@ class Reader:
 
     def _build_again(self) -> None:
         self.close()
-        _forget(self.store)
+        forget(self.store)
         self.con = open_reader(self.store, afresh=True).con
 
-    @property
+    @cached_property
+    def versions(self) -> Mapping[str, Version]:
+        """The version of every run folder at the moment of the look."""
+        return {run_in(stamp): version_in(stamp) for stamp in self._seen.stamps}
+
+    @cached_property
     def id_length(self) -> int:
         """How many characters of an id make every run of the store unique, at least 4."""
-        if self._id_length is None:
-            self._id_length = text.id_length(self.versions)
-        return self._id_length
+        return text.id_length(self._seen.folders)
 
     def run_dir(self, run: str) -> Path:
         """Return the folder of a run by its full id.
@@ -119,16 +118,9 @@ class Reader:
             NotFound: there is no such run.
             Corrupt: its run.json has been damaged since.
         """
+        from expdb.store.runs import read_run
+
         return read_run(self.run_dir(run), store_root=self.store.root)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Base:
-    """An opened generation and the versions of the runs it holds; nothing opened, no runs."""
-
-    path: Path | None = None
-    con: Connection | None = None
-    versions: dict[str, str] = field(default_factory=dict)
 
 
 def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Reader:
@@ -140,118 +132,20 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
     """
     warnings: list[str] = []
     refs = read_refs(store.layout, problems=warnings)
-    base = _Base() if afresh else _open_newest(store)
+    base = Base() if afresh else open_newest(store)
     seen = scan(store.root)
-    found = {run: version_text(version) for run, (_, version) in seen.found.items()}
-    changed = [run for run, version in found.items() if base.versions.get(run) != version]
-    hidden = [run for run, version in base.versions.items() if found.get(run) != version]
-    loaded = load(store, seen, changed, mend=build and store.writable)
-    warnings += [*seen.warnings, *loaded.warnings]
-    con = base.con
-    overlay: tuple[Tables, ...] = (loaded.live, loaded.settled)
-    is_gone = any(run not in found for run in hidden)
-    if build and (loaded.settled_ids or is_gone or con is None):
-        try:
-            built = _build(store, base, loaded, hidden, warnings)
-        except duckdb.Error:
-            if afresh:
-                raise
-            if con is not None:
-                con.close()
-            _forget(store)  # it opened, and yet some block of it is damaged
-            return open_reader(store, afresh=True)
-        if built is not None:
-            con, hidden, overlay = built, [], (loaded.live,)
-    if con is None:
-        con, overlay = builder.build_in_memory(store, loaded.settled), (loaded.live,)
-    _make_views(con, hidden, overlay, refs)
-    versions = {run: version for run, (_, version) in seen.found.items()}
-    return Reader(store, con, refs=refs, versions=versions, warnings=tuple(warnings))
+    warnings += seen.warnings
+    if base.con is not None and base.stamps == seen.stamps:
+        con = base.con
+        lay_over(con, (), (), refs)
+        return Reader(store, con, refs=refs, seen=seen, warnings=tuple(warnings))
+    # What it takes to read a run is loaded when there is one to read.
+    from expdb.index.update import brought_up
 
-
-def _open_newest(store: Store) -> _Base:
-    """Open a generation of this store and this schema; of none there is, return an empty base."""
-    for folder in _folders(store):
-        generations = Generations(folder)
-        for _ in range(2):  # the file may be collected between the look at CURRENT and the opening
-            path = generations.current()
-            if path is None:
-                break
-            try:
-                con = connect.open_file(path)
-            except duckdb.Error:
-                continue
-            try:
-                about = builder.meta(con)
-                if about.get("schema") == SCHEMA and about.get("store") == store.id:
-                    versions = con.execute("SELECT id, version FROM gen.runs").fetchall()
-                    return _Base(path=path, con=con, versions=dict(versions))
-            except duckdb.Error:
-                pass
-            con.close()
-            break
-    return _Base()
-
-
-def _build(
-    store: Store, base: _Base, loaded: Loaded, hidden: list[str], warnings: list[str]
-) -> Connection | None:
-    """Write the next generation and open it; None where it cannot be written."""
-    folder = _folders(store)[0]
-    if not store.writable:
-        warnings.append(
-            f"the store {store.name} cannot be written; its index is kept in your cache folder"
-        )
-    try:
-        path = builder.build(store, Generations(folder), base.path, loaded.settled, hidden)
-    except OSError as error:
-        warnings.append(f"the index cannot be written: {reason(error)}")
-        return None
-    if base.con is not None:
-        base.con.close()
-    return connect.open_file(path)
-
-
-def _folders(store: Store) -> list[Path]:
-    """Return where generations of the store are looked for; new ones go to the first."""
-    if store.writable:
-        return [store.layout.index]
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return [Path(cache).expanduser() / "expdb" / store.id / "index", store.layout.index]
-
-
-def _forget(store: Store) -> None:
-    for folder in _folders(store):
-        try:
-            Generations(folder).forget()
-        except OSError:
-            continue  # a store that cannot be written keeps its damaged index
-
-
-def _make_views(
-    con: Connection, hidden: list[str], overlay: tuple[Tables, ...], refs: Mapping[str, Ref]
-) -> None:
-    """Make the temporary views of a reader."""
-    con.execute(
-        "CREATE TEMP TABLE refs (name VARCHAR, kind VARCHAR, run VARCHAR, step BIGINT, op VARCHAR)"
-    )
-    if refs:
-        columns = zip(*((r.name, r.kind, r.run, r.step, r.op) for r in refs.values()), strict=True)
-        unnested = "unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)"
-        con.execute(f"INSERT INTO refs SELECT {unnested}", [list(column) for column in columns])
-    if not hidden and not any(tables["runs"] for tables in overlay):
-        con.execute(";".join(f"CREATE TEMP VIEW {n} AS SELECT * FROM gen.{n}" for n in COLUMNS))
-        return
-    con.execute("CREATE TEMP TABLE hidden (id VARCHAR)")
-    if hidden:
-        con.execute("INSERT INTO hidden SELECT unnest(?)", [hidden])
-    for name in COLUMNS:
-        con.execute(f"CREATE TEMP TABLE over_{name} AS SELECT * FROM gen.{name} LIMIT 0")
-    for tables in overlay:
-        connect.insert(con, tables, prefix="over_")
-    for name in COLUMNS:
-        key = "id" if name == "runs" else "run"
-        con.execute(
-            f"CREATE TEMP VIEW {name} AS SELECT * FROM gen.{name}"
-            f" WHERE {key} NOT IN (SELECT id FROM hidden) UNION ALL SELECT * FROM over_{name}"
-        )
+    now = brought_up(store, base, seen, build=build)
+    if now is None:
+        forget(store)
+        return open_reader(store, afresh=True)
+    lay_over(now.con, now.hidden, now.overlay, refs)
+    warnings += now.warnings
+    return Reader(store, now.con, refs=refs, seen=seen, warnings=tuple(warnings))

@@ -7,52 +7,18 @@ it; a number that a damaged file holds and no column can is 0 or null.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from collections.abc import Iterator
 from typing import Any, Final
 
 from expdb import digest
 from expdb.errors import Corrupt
+from expdb.index.schema import Tables, version_text
 from expdb.model import SEED_LIMIT, Run, Series
 from expdb.store.files import plain
-
-SCHEMA: Final = "2"
-"""Raised with any change of `schema.sql` or of what its columns hold."""
-
-SCHEMA_SQL: Final = files("expdb.index").joinpath("schema.sql").read_text(encoding="utf-8")
-
-
-def _columns(sql: str) -> dict[str, tuple[str, ...]]:
-    """Return table -> columns of every table that holds facts about runs."""
-    bare = re.sub(r"--.*", "", sql)
-    tables = re.findall(r"CREATE TABLE gen\.(\w+) \((.*?)\);", bare, re.DOTALL)
-    return {
-        name: tuple(column.split()[0].strip('"') for column in body.split(","))
-        for name, body in tables
-        if name != "meta"
-    }
-
-
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = _columns(SCHEMA_SQL)
-"""Table -> its columns; the first one names the run."""
 
 MAX_LAYER_KEYS: Final = 100
 BIGINT: Final = 2**63
 HUGEINT: Final = SEED_LIMIT
-
-Tables = dict[str, list[tuple[Any, ...]]]
-"""Table -> rows, in the order of `COLUMNS`."""
-
-
-def no_tables() -> Tables:
-    """Return every table without a row."""
-    return {name: [] for name in COLUMNS}
-
-
-def version_text(version: tuple[int, int, int]) -> str:
-    """Return a run's version as the index keeps it."""
-    return f"{version[0]}:{version[1]}:{version[2]}"
 
 
 def rows_of(run: Run) -> Tables:

@@ -1,178 +1,45 @@
-"""Which runs there are and which have changed; reading those that have.
-
-Invariant: a run counts as settled only in a final state, with every file there that its status.json
-lists, and with a status.json older than two seconds at the scan: a change in the same tick of the
-file clock would not show in its version.
-"""
+"""Which runs there are, and the version of each, at one moment."""
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
-from expdb.errors import Corrupt, ExpdbError, NotFound
-from expdb.index.rows import Tables, no_tables, rows_of
-from expdb.model import Run, RunState
-from expdb.store.files import reason
-from expdb.store.layout import RunLayout
-from expdb.store.runs import Version, read_run, scan_versions
-from expdb.store.status import read_status
-from expdb.store.store import Store
-
-SETTLED: Final = frozenset(
-    [RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED, RunState.CRASHED]
-)
-RACY_NS: Final = 2_000_000_000
-
-PASSING: Final = re.compile(r"attempts/\d+/(?:rank|media)-\d+\.\d+\.wal")
-"""Files that go away by design once they were listed: a seal takes their place."""
-
-FIXED: Final = ("points/", "checkpoints/")
-"""Where files have their final size from the first moment; elsewhere they may grow or shrink."""
+from expdb.store.folders import scan_stamps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(NamedTuple):
     """The run folders of a store at one moment."""
 
-    found: Mapping[str, tuple[str, Version]]
-    """Run -> its folder and version."""
+    folders: Mapping[str, str]
+    """Run -> its folder."""
+    stamps: Set[str]
+    """`<id>:<version>` of each run."""
     monotonic_ns: int
     """When the scan began, by the clock that only grows."""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class Loaded:
-    """What was read of the runs that changed."""
-
-    settled: Tables = field(default_factory=no_tables)
-    live: Tables = field(default_factory=no_tables)
-    """Runs that may change without their version: only ever overlaid."""
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def settled_ids(self) -> list[str]:
-        """The runs that a generation may hold."""
-        return [row[0] for row in self.settled["runs"]]
-
-    @property
-    def live_ids(self) -> list[str]:
-        """The runs that are only overlaid."""
-        return [row[0] for row in self.live["runs"]]
+    warnings: tuple[str, ...]
 
 
 def scan(root: Path) -> Scan:
     """Look at every run folder once."""
     began = time.monotonic_ns()
-    found: dict[str, tuple[str, Version]] = {}
+    folders: dict[str, str] = {}
+    stamps: set[str] = set()
     twice: list[str] = []
-    for run, folder, version in scan_versions(root):
-        if run in found:
-            twice.append(f"run {run} is there twice; {max(found[run][0], folder)} is left out")
-            if found[run][0] < folder:
+    for run, folder, stamp in scan_stamps(root):
+        if run in folders:
+            second = max(folders[run], folder)
+            twice.append(f"run {run} is there twice; {second} is left out")
+            if folder == second:
                 continue
-        found[run] = (folder, version)
-    return Scan(found=found, monotonic_ns=began, warnings=tuple(twice))
+            stamps -= {other for other in stamps if run_in(other) == run}
+        folders[run] = folder
+        stamps.add(stamp)
+    return Scan(folders, stamps, began, tuple(twice))
 
 
-def load(store: Store, at: Scan, ids: Iterable[str], *, mend: bool) -> Loaded:
-    """Read the named runs.
-
-    Args:
-        store: the store.
-        at: the scan that named them.
-        ids: the runs to read.
-        mend: seal what a killed process left in its journals.
-    """
-    from expdb.store.writers import others
-
-    loaded = Loaded()
-    then_ns: int | None = None
-    for run_id in ids:
-        folder, version = at.found[run_id]
-        path = Path(folder)
-        try:
-            layout, run = RunLayout(path), read_run(path, store_root=store.root)
-            missing = _missing(path) if run.state in SETTLED else ()
-            # Half copied: sealing would count what is there, and forget what is still to come.
-            whole = all(name.startswith("checkpoints/") for name in missing)
-            numbers = [item.number for item in run.attempts] if run.state in SETTLED else ()
-            is_written, is_left = others(layout, numbers)
-            # A resume that was cut off leaves a run with the end that it had before.
-            may_be_cut = len(numbers) > 1 and run.state is not RunState.FINISHED
-            if mend and (is_left or may_be_cut or run.state is RunState.CRASHED) and whole:
-                run = _mended(store, path, run)
-                missing = _missing(path)
-            tables = rows_of(run)
-        except NotFound:
-            continue  # the folder is being made: it has no run.json yet
-        except ExpdbError as error:
-            loaded.warnings.append(f"{_place(store, path)} is left out: {error.message}")
-            continue
-        except OSError as error:
-            loaded.warnings.append(
-                f"{_place(store, path)} is left out: it cannot be read: {reason(error)}"
-            )
-            continue
-        if then_ns is None:
-            then_ns = _file_clock_ns(store) - (time.monotonic_ns() - at.monotonic_ns)
-        same = run.version == version or run.state is RunState.CRASHED
-        quiet = run.version[0] < then_ns - RACY_NS
-        is_settled = run.state in SETTLED and not (run.problems or missing or is_written)
-        is_settled = is_settled and same and quiet
-        target = loaded.settled if is_settled else loaded.live
-        for name, rows in tables.items():
-            target[name].extend(rows)
-    return loaded
-
-
-def _missing(run_dir: Path) -> tuple[str, ...]:
-    """Return the files that status.json lists and that are not there, or not whole yet."""
-    layout = RunLayout(run_dir)
-    try:
-        listed = read_status(layout).files
-    except (FileNotFoundError, Corrupt):
-        return ()  # named by `read_run`, or not there at all: it lists nothing
-    return tuple(name for name, size in listed.items() if not _is_there(run_dir, name, size))
-
-
-def _is_there(run_dir: Path, name: str, size: int) -> bool:
-    try:
-        found = os.stat(f"{run_dir}/{name}").st_size  # noqa: PTH116 - for every file of every run
-    except (OSError, ValueError):
-        return PASSING.fullmatch(name) is not None
-    return found >= size or not name.startswith(FIXED)
-
-
-def _mended(store: Store, path: Path, run: Run) -> Run:
-    """Return a crashed run after its journals were sealed; as it is where they cannot be."""
-    from expdb.store.recover import needs_recovery, recover
-
-    layout = RunLayout(path)
-    if run.ended_at_ms is not None and not needs_recovery(layout):
-        return run
-    try:
-        recover(store.root, layout)
-    except (ExpdbError, OSError):
-        return run  # read from its journals, as before
-    return read_run(path, store_root=store.root)
-
-
-def _file_clock_ns(store: Store) -> int:
-    """Return now by the clock that stamps the store's files, or the local one if it is mute."""
-    clock = store.layout.meta / "clock"
-    try:
-        clock.touch()
-        return clock.stat().st_mtime_ns
-    except OSError:
-        return time.time_ns()
-
-
-def _place(store: Store, path: Path) -> str:
-    return os.path.relpath(path, store.root)
+def run_in(stamp: str) -> str:
+    """Return the run of a stamp."""
+    return stamp.partition(":")[0]

@@ -1,5 +1,5 @@
 -- The tables of one index generation. Only small facts about runs; curves and points stay in the run folders.
--- Any change here raises SCHEMA in expdb/index/rows.py: another schema is rebuilt, never migrated.
+-- Any change here raises SCHEMA in expdb/index/schema.py: another schema is rebuilt, never migrated.
 
 CREATE SCHEMA gen;
 

@@ -21,7 +21,7 @@ import duckdb
 
 from expdb.errors import BadInput
 from expdb.index import connect
-from expdb.index.connect import Connection
+from expdb.index.engine import Connection
 
 NODES: Final = frozenset(["SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"])
 """A common table expression may also hold INSERT, UPDATE or DELETE, each a node of its own kind."""

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from expdb.errors import Corrupt
 from expdb.index import connect
-from expdb.index.connect import Connection
+from expdb.index.engine import Connection
 from expdb.index.reader import Reader
-from expdb.index.rows import COLUMNS
+from expdb.index.schema import COLUMNS
 from expdb.index.sql_guard import Statement
 from expdb.model import RunState
 from expdb.store import series
@@ -83,7 +83,7 @@ def _columns_of_index(reader: Reader) -> dict[str, dict[str, str]]:
     names = (*COLUMNS, "refs")
     rows = reader.rows(
         "SELECT table_name, column_name, data_type FROM duckdb_columns()"
-        " WHERE database_name = 'temp' ORDER BY column_index"
+        " WHERE schema_name = 'gen' OR database_name = 'temp' ORDER BY column_index"
     )
     found: dict[str, dict[str, str]] = {name: {} for name in names}
     for table, column, kind in rows:

@@ -20,12 +20,7 @@ from expdb.query.filters.nodes import Name
 from expdb.query.filters.sql import PLACES, Sql, series_value
 from expdb.query.filters.steps import values_at
 from expdb.query.filters.tokens import Token, tokens
-from expdb.query.results import ShownColumn
-
-USUAL: Final = (
-    "run", "experiment", "seed", "state", "step", "objective", "delta", "age", "code",
-)  # fmt: skip
-"""What `ls` shows unless told; `objective` and `delta` go by their metric and by `vs baseline`."""
+from expdb.query.results import USUAL, ShownColumn
 
 _SORTED_BY: Final[Mapping[str, str]] = {
     "run": "r.id", "experiment": "r.name", "seed": "r.seed", "state": "r.state",

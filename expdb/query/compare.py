@@ -15,6 +15,7 @@ from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, Run
+from expdb.query.compare_results import Comparison, MetricDiff
 from expdb.query.diffs import (
     are_siblings,
     code_diff,
@@ -24,7 +25,7 @@ from expdb.query.diffs import (
 )
 from expdb.query.measure import Measure, eval_diffs, metric_diffs
 from expdb.query.noise import noise_of, spread_of
-from expdb.query.results import Comparison, MetricDiff, Outcome
+from expdb.query.results import Outcome
 from expdb.query.verdict import label, verdict
 from expdb.store import candidates
 from expdb.store.direction import natural_mode

@@ -17,7 +17,8 @@ from expdb.git.command import GitError
 from expdb.git.diff import has_object, tree_diff
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Run
-from expdb.query.results import ABSENT, CodeDiff, ConfigDiff, FileDiff, NamedDiff
+from expdb.query.compare_results import CodeDiff, ConfigDiff, FileDiff, NamedDiff
+from expdb.query.results import ABSENT
 from expdb.store.siblings import is_sibling
 
 

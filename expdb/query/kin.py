@@ -13,8 +13,8 @@ from expdb.errors import NotFound
 from expdb.index.reader import Reader
 from expdb.model import Run
 from expdb.query.compare import comparison
+from expdb.query.compare_results import Comparison
 from expdb.query.diffs import are_siblings
-from expdb.query.results import Comparison
 from expdb.store.resolve import Resolved
 
 SAME_SEED: Final = """

@@ -16,9 +16,10 @@ from typing import Final
 
 from expdb.index.reader import Reader
 from expdb.model import Eval, Objective, Run, RunState
+from expdb.query.compare_results import MetricDiff
 from expdb.query.noise import classify
 from expdb.query.points import Points, read_at
-from expdb.query.results import MetricDiff, Outcome
+from expdb.query.results import Outcome
 from expdb.store.direction import natural_mode
 
 Z95: Final = 1.959963984540054

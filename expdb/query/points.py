@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from expdb.index.reader import Reader
 from expdb.model import Objective
-from expdb.store.points import read_series, standing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +57,8 @@ class Points:
         if not wanted:
             return
         import numpy as np
+
+        from expdb.store.points import read_series, standing
 
         folder = self._run_dir or self._reader.run_dir(self._run)
         problems: list[str] = []

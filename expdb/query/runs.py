@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
 from expdb.query.noise import noise_of
 from expdb.query.results import Listing, RunRow
+
+if TYPE_CHECKING:
+    from expdb.query.columns import Column
 
 NEWEST_FIRST = "r.created_at_ms DESC, r.id DESC"
 OWN_FIRST = "r.host IS NULL"
@@ -229,15 +232,23 @@ def listing(
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
     metric = objective.metric if objective is not None else None
-    shown = columns_of(reader, columns, metric) if columns else ()
+    shown: Sequence[Column] = ()
     warnings: list[str] = []
+    if columns:
+        from expdb.query.columns import columns_of
+
+        shown = columns_of(reader, columns, metric)
     if sort is None:
         rows = run_rows(reader, where=where, params=params, order=order, limit=limit, head=head)
     else:
+        from expdb.query.columns import ordered_ids, sort_of
+
         by = sort_of(reader, sort, metric)
         ids = ordered_ids(reader, by, where, params, metric=metric, limit=limit)
         rows = rows_in_order(reader, ids, head=head)
     if shown:
+        from expdb.query.columns import cells_of
+
         extra = cells_of(reader, shown, [row.id for row in rows], problems=warnings)
         rows = [replace(row, extra=extra[row.id]) for row in rows]
     condition = f" WHERE {where}" if where else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from expdb.errors import BadInput
-from expdb.index.connect import Connection
+from expdb.index.engine import Connection
 from expdb.index.reader import Reader
 from expdb.index.sql_guard import checked, lock, open_empty, refusal
 from expdb.index.views import fill

@@ -17,8 +17,9 @@ from expdb.index.reader import Reader
 from expdb.model import RunAt
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
-from expdb.query.results import RunRow, StoreStatus, WorkTreeStatus
+from expdb.query.results import RunRow
 from expdb.query.runs import baseline_row, default_objective, run_rows
+from expdb.query.status_results import StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
 
 NEWEST_OF_EACH = """r.id IN (

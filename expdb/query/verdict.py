@@ -11,10 +11,11 @@ import math
 
 from expdb import text
 from expdb.model import Objective, Run, RunState
+from expdb.query.compare_results import Verdict
 from expdb.query.diffs import are_siblings, data_digests
 from expdb.query.measure import Measure, delta_of, percent_of
 from expdb.query.noise import classify
-from expdb.query.results import Noise, Outcome, Verdict
+from expdb.query.results import Noise, Outcome
 
 TRAINING_DATA = "train"
 DIGEST_CHARS = len("sha256:") + 8

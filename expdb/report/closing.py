@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from expdb.model import Run
-from expdb.query.results import Comparison, MetricDiff
+from expdb.query.compare_results import Comparison, MetricDiff
 from expdb.report.columns import AnyRow, ValueRow, lay_out, measure
 from expdb.report.comparison import events_of, metric_row
 from expdb.report.grid import Cell

@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from expdb.model import Run
-from expdb.query.results import ABSENT, Comparison, ConfigDiff, MetricDiff, NamedDiff
+from expdb.query.compare_results import Comparison, ConfigDiff, MetricDiff, NamedDiff
+from expdb.query.results import ABSENT
 from expdb.report.columns import AnyRow, FileRow, SectionRow, ValueRow, lay_out, measure
 from expdb.report.grid import Cell
 from expdb.report.runs_as_rows import render_rows

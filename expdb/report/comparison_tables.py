@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from expdb.query.results import ABSENT, Comparison, MetricDiff
+from expdb.query.compare_results import Comparison, MetricDiff
+from expdb.query.results import ABSENT
 from expdb.report.columns import AnyRow, FileRow, ValueRow
 from expdb.report.comparison import rows_of
 from expdb.report.listing import piped

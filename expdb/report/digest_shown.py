@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from expdb.query.results import Comparison
+from expdb.query.compare_results import Comparison
 from expdb.report.rollback import change
 from expdb.report.style import Style
 from expdb.report.words import counted, label

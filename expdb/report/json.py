@@ -13,19 +13,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from expdb.model import Objective, Run, RunAt
-from expdb.query.media import RunMedia
-from expdb.query.results import (
-    ABSENT,
-    Comparison,
-    Listing,
-    Ranking,
-    RunRow,
-    StoreStatus,
-)
+from expdb.query.results import ABSENT
 
 if TYPE_CHECKING:
     from expdb.actions.results import OpRow, RollbackPlan, RollbackResult
+    from expdb.model import Objective, Run, RunAt
+    from expdb.query.compare_results import Comparison
+    from expdb.query.media import RunMedia
+    from expdb.query.results import Listing, Ranking, RunRow
+    from expdb.query.status_results import StoreStatus
 
 SCHEMA_VERSION = 1
 
@@ -246,6 +242,8 @@ def _metric(diff: Any) -> Data:
 
 def shown(value: Run, media: RunMedia | None = None) -> Data:
     """Return `show`."""
+    from expdb.query.media import RunMedia
+
     media = media or RunMedia()
     return document(
         **run(value),

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from expdb.query.columns import USUAL
-from expdb.query.results import ABSENT, Listing, RunRow, ShownColumn
+from expdb.query.results import ABSENT, USUAL, Listing, RunRow, ShownColumn
 from expdb.report.grid import Cell, Column, Grid, lay_out, right
 from expdb.report.json import utc
 from expdb.report.rows_out import markdown

@@ -11,7 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from expdb import digest
-from expdb.query.results import ABSENT, ConfigDiff
+from expdb.query.compare_results import ConfigDiff
+from expdb.query.results import ABSENT
 from expdb.report.grid import left
 from expdb.report.style import Style
 from expdb.report.words import counted

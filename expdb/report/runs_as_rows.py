@@ -6,7 +6,8 @@ the rest is counted.
 
 from __future__ import annotations
 
-from expdb.query.results import ABSENT, Comparison, ConfigDiff
+from expdb.query.compare_results import Comparison, ConfigDiff
+from expdb.query.results import ABSENT
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
 from expdb.report.words import OUTCOME_COLOURS, OUTCOME_WORDS, counted

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from expdb.model import Attempt, Checkpoint, Event, Run
+from expdb.query.compare_results import Comparison
 from expdb.query.media import RunMedia
-from expdb.query.results import Comparison, Outcome
+from expdb.query.results import Outcome
 from expdb.report import media_shown
 from expdb.report.metrics_table import metric_lines
 from expdb.report.rollback import change

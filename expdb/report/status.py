@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from expdb.query.results import RunRow, StoreStatus, WorkTreeStatus
+from expdb.query.results import RunRow
+from expdb.query.status_results import StoreStatus, WorkTreeStatus
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
 from expdb.report.words import counted, label, step_of

@@ -6,7 +6,6 @@ only read it. Without colour every line reads the same.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO
@@ -74,7 +73,11 @@ def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
         color = True
     if env.get("NO_COLOR", ""):
         color = False
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if terminal else PIPE_WIDTH
+    width = PIPE_WIDTH
+    if terminal:
+        import shutil
+
+        width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
     return Style(
         color=color,
         ascii=use_ascii(stream, env),

@@ -6,7 +6,8 @@ Invariant: the word stands first, the noise and anything that weakens the word s
 from __future__ import annotations
 
 from expdb.model import Run
-from expdb.query.results import Comparison, Outcome, Spread, Verdict
+from expdb.query.compare_results import Comparison, Verdict
+from expdb.query.results import Outcome, Spread
 from expdb.report.style import Style
 from expdb.report.words import OUTCOME_COLOURS, OUTCOME_WORDS, head_label
 from expdb.text import cells, decimals_for, metric, plain

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from expdb.model import Objective, Pin, Run
 from expdb.query.results import Noise, Outcome, RunRow
 from expdb.report.style import Style
 from expdb.signs import Colour
 from expdb.text import band, decimals_for, plain, signed
+
+if TYPE_CHECKING:
+    from expdb.model import Objective, Pin, Run
 
 OUTCOME_WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.BETTER: "better",

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from expdb.errors import Conflict, Corrupt
-from expdb.store import owner
 
 WORDS = {
     errno.EACCES: "no permission",
@@ -194,6 +193,8 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
     Raises:
         Conflict: a live process holds it.
     """
+    from expdb.store import owner
+
     path.parent.mkdir(parents=True, exist_ok=True)
     me = encode_json({**owner.describe(), "token": os.urandom(8).hex()})
     for _ in range(3):
@@ -224,6 +225,8 @@ def _remove_stale(path: Path, what: str) -> None:
     Raises:
         Conflict: the holder lives, as far as this host can tell.
     """
+    from expdb.store import owner
+
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from expdb.errors import Corrupt
 from expdb.model import FORMAT, RunAt
 from expdb.store import files
 from expdb.store.ids import is_id
+from expdb.store.locate import HEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Head:
 
 def head_path(git_dir: Path) -> Path:
     """Return the file of HEAD of the work tree whose git directory is `git_dir`."""
-    return git_dir / "expdb" / "HEAD"
+    return git_dir / "expdb" / HEAD
 
 
 def read_head(git_dir: Path) -> Head | None:

@@ -7,7 +7,6 @@ else is `%XX` of its UTF-8 bytes, capitals too, so that case-folding file system
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from expdb.errors import BadInput
@@ -54,6 +53,8 @@ def encode_name(name: str) -> str:
         parts[-1] = _escaped(".")
     out = "".join(parts)
     if len(out) > MAX_BYTES:
+        import hashlib
+
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         out = f"{_first(parts, KEPT_BYTES)}~{digest}"
     return out

@@ -15,6 +15,9 @@ from expdb.errors import NotFound
 from expdb.store.layout import StoreLayout
 
 DEFAULT_NAME = "runs"
+HEAD = "HEAD"
+MARKER = "UNFINISHED"
+"""In `<git dir>/expdb`: where a work tree came from, and the op in it that was cut off."""
 
 
 def is_store(path: Path) -> bool:
@@ -48,10 +51,35 @@ def git_main_top(start: Path) -> Path | None:
     return None
 
 
-def _main_of_linked(entry: Path) -> Path | None:
+def may_have_moved(start: Path) -> bool:
+    """Tell whether a work tree around `start` may have a HEAD of expdb's, or an op cut off.
+
+    No is certain: every `.git` upward is looked at, whether git would take it or pass it over. Yes
+    is for git to say more of.
+    """
+    entries = (folder / ".git" for folder in upward(start))
+    return any(
+        os.path.lexists(git_dir / "expdb" / name)
+        for git_dir in map(_git_dir, entries)
+        if git_dir is not None
+        for name in (HEAD, MARKER)
+    )
+
+
+def _git_dir(entry: Path) -> Path | None:
+    """Return the git directory that an entry `.git` is or names; None where it is no such file."""
+    if os.path.isdir(entry):  # noqa: PTH112 - as above
+        return entry
     try:
         text = os.fsdecode(entry.read_bytes()).strip()
-        git_dir = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
+    except OSError:
+        return None
+    return entry.parent / text.removeprefix("gitdir:").strip()
+
+
+def _main_of_linked(entry: Path) -> Path | None:
+    try:
+        git_dir = (_git_dir(entry) or entry).resolve()
         common = (git_dir / os.fsdecode((git_dir / "commondir").read_bytes()).strip()).resolve()
     except (OSError, ValueError):
         return None  # a submodule has no commondir: its own folder is the top

@@ -24,8 +24,8 @@ from expdb.model import FORMAT, NEEDS, Op
 from expdb.store import files, owner
 from expdb.store.ids import is_id
 from expdb.store.layout import StoreLayout
+from expdb.store.locate import MARKER as MARKER
 
-MARKER = "UNFINISHED"
 PHASES = ("whole", "begin", "end", "abort")
 
 

@@ -11,14 +11,16 @@ and removed, never moved.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from expdb.errors import BadInput, Conflict, Corrupt, Unsupported
-from expdb.model import FORMAT, NEEDS, Op, Ref, RunAt
+from expdb.model import FORMAT, NEEDS, Ref, RunAt
 from expdb.store import files
 from expdb.store.ids import is_id
 from expdb.store.layout import StoreLayout
-from expdb.store.ops import write_op
+
+if TYPE_CHECKING:
+    from expdb.model import Op
 
 KEYWORDS = frozenset({"head", "best", "last", "prev", "parent", "all", "none"})
 """Words of the RUN grammar, in any case of letters."""
@@ -106,6 +108,8 @@ def move_ref(
         BadInput: the name cannot be one.
         Conflict: it is elsewhere than `before`, or it is a tag, or another process is moving it.
     """
+    from expdb.store.ops import write_op
+
     check_name(name)
     path = layout.ref(name)
     path.parent.mkdir(parents=True, exist_ok=True)

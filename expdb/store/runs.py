@@ -7,8 +7,6 @@ is never called crashed.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,64 +28,25 @@ from expdb.store import control, fields, points, series, writers
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
-from expdb.store.ids import PATTERN, is_id
+from expdb.store.folders import Version as Version
+from expdb.store.folders import names_in, scan_stamps, version_in, version_of
+from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.records import read_evals, read_events, read_marks
 from expdb.store.status import Status, read_status
 
-Version = tuple[int, int, int]
 ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
 """States that the training process itself recorded: nothing is left in a journal."""
 
 MODES: tuple[Literal["min", "max"], ...] = ("min", "max")
 READINGS: tuple[Literal["last", "best", "mean_last_3"], ...] = ("last", "best", "mean_last_3")
-RUN_DIR = re.compile(f"run=({PATTERN.pattern})")
 SILENT = "the process died without a word"
 
 
 def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
-    """Yield (id, folder, version) of every folder that is named as a run; see `scan_versions`."""
-    for run, folder, version in scan_versions(root):
-        yield run, Path(folder), version
-
-
-def scan_versions(root: Path) -> list[tuple[str, str, Version]]:
-    """Return (id, folder, version) of every folder that is named as a run.
-
-    The version is (mtime_ns, inode, size) of status.json, (0, 0, 0) when it has none yet. Folders
-    are texts, since making 10,000 paths costs as much as looking at the files.
-    """
-    found: list[tuple[str, str, Version]] = []
-    match = RUN_DIR.fullmatch
-    for experiment in _entries(root):
-        if not experiment.name.startswith("exp="):
-            continue
-        try:
-            names = os.listdir(experiment.path)  # noqa: PTH208 - names only, for 10,000 runs
-        except OSError:
-            continue  # no folder, gone, or not ours to look into
-        for name in names:
-            if run := match(name):
-                folder = f"{experiment.path}/{name}"
-                found.append((run[1], folder, version_of(folder)))
-    return found
-
-
-def _entries(path: str | Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return list(entries)
-    except OSError:
-        return []  # no folder, gone, or not ours to look into
-
-
-def version_of(run_dir: str | Path) -> Version:
-    """Return what changes whenever the run changes."""
-    try:
-        stat = os.stat(f"{run_dir}/status.json")  # noqa: PTH116 - 10,000 times a listing
-    except OSError:
-        return (0, 0, 0)
-    return (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+    """Yield (id, folder, version) of every folder that is named as a run; see `scan_stamps`."""
+    for run, folder, stamp in scan_stamps(root):
+        yield run, Path(folder), version_in(stamp)
 
 
 def find_run_dir(root: Path, run: str) -> Path:
@@ -97,9 +56,9 @@ def find_run_dir(root: Path, run: str) -> Path:
         NotFound: the store has no such run.
     """
     if is_id(run):
-        for experiment in _entries(root):
-            path = Path(experiment.path) / f"run={run}"
-            if experiment.name.startswith("exp=") and path.is_dir():
+        for experiment in names_in(root):
+            path = root / experiment / f"run={run}"
+            if experiment.startswith("exp=") and path.is_dir():
                 return path
     raise NotFound(f"the store has no run `{run}`", hint="expdb ls")
 

@@ -16,10 +16,11 @@ import duckdb
 import pytest
 
 from expdb.index import build as builder
-from expdb.index import scan as scanning
+from expdb.index import connect
+from expdb.index import load as loading
 from expdb.index.generations import Generations
 from expdb.index.reader import open_reader
-from expdb.index.rows import COLUMNS
+from expdb.index.schema import COLUMNS
 from expdb.model import RunState
 from expdb.store.layout import RunLayout
 from expdb.store.status import read_status, write_status
@@ -206,7 +207,7 @@ def test_the_file_is_written_whole_now_and_then(
         write_run(store, finished(IDS[0], float(at)))
         with open_reader(store) as reader:
             assert values(reader) == {IDS[0]: float(at)}
-            assert int(builder.meta(reader.con)["age"]) == at % 3
+            assert int(connect.meta(reader.con)["age"]) == at % 3
     assert len({path.stat().st_size for path in generations(store)}) <= 3
 
 
@@ -342,7 +343,7 @@ def test_a_fault_of_ours_is_not_called_damage(
             raise fault("a bug")
 
         with monkeypatch.context() as patch:
-            patch.setattr(scanning, "rows_of", fail)
+            patch.setattr(loading, "rows_of", fail)
             with pytest.raises(fault, match="a bug"):
                 open_reader(store)
 
@@ -360,14 +361,14 @@ def test_a_run_without_permission_is_named_so(store: Store) -> None:
 def test_a_run_on_a_broken_disk_is_named_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for run in IDS[:2]:
         write_run(store, finished(run))
-    read = scanning.read_run
+    read = loading.read_run
 
     def broken(path: Path, *, store_root: Path) -> object:
         if path.name.endswith(IDS[1]):
             raise OSError(errno.EACCES, "Permission denied")
         return read(path, store_root=store_root)
 
-    monkeypatch.setattr(scanning, "read_run", broken)
+    monkeypatch.setattr(loading, "read_run", broken)
     with open_reader(store) as reader:
         assert values(reader) == {IDS[0]: 1.848}
         assert reader.warnings == (

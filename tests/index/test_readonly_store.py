@@ -19,7 +19,8 @@ from tests.query.made import make_store, write_run
 LIST_AS_STRANGER = """
 import os, sys
 from pathlib import Path
-import pyarrow
+import duckdb, pyarrow
+import expdb.index.update
 from expdb.index.reader import open_reader
 from expdb.store.store import open_store
 

@@ -8,7 +8,8 @@ import pytest
 
 from expdb.errors import Corrupt
 from expdb.index import connect
-from expdb.index.rows import COLUMNS, rows_of
+from expdb.index.rows import rows_of
+from expdb.index.schema import COLUMNS
 from expdb.model import Attempt, Checkpoint, Eval, Event, Pin, Series
 from tests.query.made import make_run, series
 

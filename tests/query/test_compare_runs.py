@@ -10,8 +10,9 @@ from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Attempt, Eval, Objective, Pin, Run, RunState
 from expdb.query.compare import asked_step, comparison
+from expdb.query.compare_results import Comparison, MetricDiff
 from expdb.query.lookup import lookup_many
-from expdb.query.results import ABSENT, Comparison, MetricDiff, Outcome
+from expdb.query.results import ABSENT, Outcome
 from expdb.store.store import Store
 from tests.query.conftest import BASELINE_CURVE, DATA, cast_run
 from tests.query.made import make_run, write_run

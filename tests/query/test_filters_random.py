@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expdb.index.build import build_in_memory
-from expdb.index.reader import Reader, _make_views
-from expdb.index.rows import no_tables, rows_of
+from expdb.index.overlay import lay_over
+from expdb.index.reader import Reader
+from expdb.index.rows import rows_of
+from expdb.index.scan import Scan
+from expdb.index.schema import no_tables
 from expdb.model import Objective, Run, RunState
 from expdb.query.filters.nodes import All, AnyOf, Name, Node, Not, Test, Value
 from expdb.query.filters.parser import parse
@@ -255,8 +258,8 @@ def reader_of(store: Store, found: list[Run]) -> Reader:
         for name, rows in rows_of(run).items():
             tables[name] += rows
     con = build_in_memory(store, tables)
-    _make_views(con, [], (), {})
-    return Reader(store, con, refs={}, versions={}, warnings=())
+    lay_over(con, (), (), {})
+    return Reader(store, con, refs={}, seen=Scan({}, frozenset(), 0, ()), warnings=())
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from expdb.query.results import Comparison, MetricDiff, Outcome, Spread, Verdict
+from expdb.query.compare_results import Comparison, MetricDiff, Verdict
+from expdb.query.results import Outcome, Spread
 from expdb.report import closing
 from expdb.report.style import Style, style_of
 from expdb.report.verdict import verdict_lines
@@ -23,7 +24,7 @@ def diff(key, left, right, outcome=None, **change):
 
 
 def make(cast) -> Comparison:
-    from expdb.query.results import CodeDiff
+    from expdb.query.compare_results import CodeDiff
 
     reason = "val/loss +0.180 (+9.7 %), beyond noise ±0.022"
     return Comparison(

@@ -6,18 +6,16 @@ from types import SimpleNamespace
 import pytest
 
 from expdb.model import Attempt, Pin
-from expdb.query.results import (
-    ABSENT,
+from expdb.query.compare_results import (
     CodeDiff,
     Comparison,
     ConfigDiff,
     FileDiff,
     MetricDiff,
     NamedDiff,
-    Noise,
-    Outcome,
     Verdict,
 )
+from expdb.query.results import ABSENT, Noise, Outcome
 from expdb.report import comparison, comparison_tables, verdict
 from expdb.report.rows_out import write_csv
 from expdb.text import cells

@@ -3,18 +3,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from expdb.query.results import (
-    ABSENT,
+from expdb.query.compare_results import (
     CodeDiff,
     Comparison,
     ConfigDiff,
     FileDiff,
-    Listing,
     MetricDiff,
     NamedDiff,
-    Outcome,
     Verdict,
 )
+from expdb.query.results import ABSENT, Listing, Outcome
 from expdb.report import json as documents
 
 

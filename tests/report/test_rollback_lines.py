@@ -15,7 +15,8 @@ from expdb.actions.results import (
     WorktreeResult,
 )
 from expdb.model import Checkpoint, Op, RunAt
-from expdb.query.results import ABSENT, ConfigDiff
+from expdb.query.compare_results import ConfigDiff
+from expdb.query.results import ABSENT
 from expdb.query.target import Target
 from expdb.report import ops, rollback
 

@@ -3,16 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from expdb.model import Checkpoint, Event, Pin, RunAt, RunState
-from expdb.query.results import (
-    CodeDiff,
-    Comparison,
-    ConfigDiff,
-    MetricDiff,
-    Outcome,
-    StoreStatus,
-    Verdict,
-    WorkTreeStatus,
-)
+from expdb.query.compare_results import CodeDiff, Comparison, ConfigDiff, MetricDiff, Verdict
+from expdb.query.results import Outcome
+from expdb.query.status_results import StoreStatus, WorkTreeStatus
 from expdb.report import digest_shown, shown, status
 from expdb.text import cells
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import Attempt, Objective, Pin, Run, RunAt, RunState
-from expdb.store import attempts, fields, owner, recorder, runs, status
+from expdb.store import attempts, fields, folders, owner, recorder, runs, status
 from expdb.store.files import read_json, write_json
 from expdb.store.layout import RunLayout
 from expdb.store.recorder import Recorder
@@ -470,8 +470,9 @@ def test_folders_that_are_no_runs_are_passed_over(store_root: Path, make_run_dir
     stat = layout.status_json.stat()
     assert found[layout.id][1] == (stat.st_mtime_ns, stat.st_ino, stat.st_size)
     assert list(run_dirs(store_root / "none")) == []
-    for run, folder, version in runs.scan_versions(store_root):
-        assert found[run] == (Path(folder), version)
+    for run, folder, stamp in folders.scan_stamps(store_root):
+        assert found[run] == (Path(folder), folders.version_in(stamp))
+        assert stamp.startswith(f"{run}:")
         assert type(folder) is str
 
 

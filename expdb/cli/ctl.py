@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--wait",
     "wait_s",
     metavar="S",
-    type=click.FloatRange(min=0, max=86_400),
+    type=options.Seconds(min=0, max=86_400),
     default=0.0,
     help="Wait up to S seconds for the answer; exit 1 if it was not done.",
 )

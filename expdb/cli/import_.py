@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--regex", metavar="RE", help="Your own: named groups, step is one, __ stands for /.")
 @click.option("--step", metavar="NAME", help="The column with the step.")
 @click.option("--exp", "experiment", metavar="NAME", help="The experiment; else the file's name.")
-@click.option("--seed", type=int, metavar="N", help="The seed; else what the file's name says.")
+@click.option(
+    "--seed", type=options.Whole(), metavar="N", help="The seed; else what the file's name says."
+)
 @click.option("--config", metavar="K=V", multiple=True, help="A config key; may be repeated.")
 @click.option(
     "--objective", metavar="METRIC[:max]", help="What rank orders by; lower is better, or :max."

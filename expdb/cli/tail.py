@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from expdb.cli import options
 from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("run", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @click.option(
-    "-n", "num", metavar="N", type=click.IntRange(min=0), default=20, help="Lines to begin with."
+    "-n", "num", metavar="N", type=options.Whole(min=0), default=20, help="Lines to begin with."
 )
 @click.pass_obj
 def tail(context: Context, run: str | None, follow: bool, num: int) -> None:

@@ -13,9 +13,9 @@ from expdb.redact import is_secret_key
 from expdb.text import plain
 
 SEED_IN_NAME: Final = re.compile(
-    r"(?P<rest>.*?)[-_. ]*seed[-_=. ]?(?P<seed>\d{1,18})", re.IGNORECASE
+    r"(?P<rest>.*?)[-_. ]*seed[-_=. ]?(?P<seed>[0-9]{1,18})", re.IGNORECASE
 )
-INTEGER: Final = re.compile(r"[-+]?(0|[1-9]\d*)")
+INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})")
 SUFFIXES: Final = (".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".log", ".txt")
 
 
@@ -66,7 +66,7 @@ def _no_constant(name: str) -> Any:
 def _number(text: str) -> Any:
     if text in (".inf", "-.inf", ".nan"):
         return float(text.replace(".", ""))
-    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+|[-+]?(\d+\.\d*|\.\d+)", text):
+    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+|[-+]?(\d+\.\d*|\.\d+)", text, re.ASCII):
         return float(text) if not re.match(r"[-+]?0\d", text) else text
     return text
 

@@ -61,6 +61,12 @@ def test_an_unknown_verb_names_the_nearest(lab):
     [
         (("ls", "--foo"), 2, "no such option"),
         (("show",), 2, "show wants RUN"),
+        (("ls", "-n", "1_0"), 2, "'1_0' is not a whole number"),
+        (("ls", "-n", "１"), 2, "is not a whole number"),
+        (("ls", "-n", "0"), 2, "0 is not in the range"),
+        (("tail", "-n", "9" * 50), 2, "is not a whole number"),
+        (("ctl", "exp01", "save", "--wait", "nan"), 2, "is not a number of seconds"),
+        (("ls", "--since", "２d"), 2, "is no time"),
         (("compare", "exp01"), 2, "compare needs two runs or more"),
         (("compare", "baseline", "exp01", "--fail-if", "x"), 2, "'x' is not one of"),
         (("rollback", "--continue", "--abort"), 2, "exclude each other"),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import results
+from bench import results, summary
 from bench.bars import bar, plot, sealing, ten_thousand, write_path, writers
 from bench.bars.bar import Bar
 from bench.environments import Failed, Place, present
@@ -37,42 +37,61 @@ BARS = {
 def main() -> int:
     """Measure what was asked for; return 1 where an answer of expdb was wrong."""
     given = _given()
-    only = given.only.split(",") if given.only else [*WORKLOADS, *BARS]
-    if unknown := set(only) - {*WORKLOADS, *BARS}:
-        print(
-            f"no workload is called {', '.join(sorted(unknown))}: {', '.join([*WORKLOADS, *BARS])}"
-        )
-        return 2
-    scale: Scale = "quick" if given.quick else "moderate" if given.moderate else "full"
-    options = Options(reps=given.reps or (1 if given.quick else 5), scale=scale,
-                      budget_s=given.budget)  # fmt: skip
-    found = present()
-    peers = [name for name in found if not given.peers or name in given.peers.split(",")]
-    print(f"measured: {', '.join(peers)}")
-    if missing := [name for name in FILES if name not in found]:
-        print(f"left out, as they are not installed: {', '.join(missing)} (make bench-peers)")
+    path = Path(given.show or given.out or results.new_path())
+    if given.show:
+        code = 0
+    else:
+        only = given.only.split(",") if given.only else [*WORKLOADS, *BARS]
+        if unknown := set(only) - {*WORKLOADS, *BARS}:
+            known = ", ".join([*WORKLOADS, *BARS])
+            print(f"no workload is called {', '.join(sorted(unknown))}: {known}")
+            return 2
+        code = _measure(only, _peers(given.peers), _options(given), path)
+    section = summary.text(*results.read(path))
+    print(f"\n{section}\n\nall repetitions: {path}")
+    if given.docs:
+        print(f"written: {summary.write_docs(section)}")
+    return code
+
+
+def _measure(only: Sequence[str], peers: list[str], options: Options, path: Path) -> int:
     rows: list[Row] = []
     bars: list[Bar] = []
-    path = Path(given.out) if given.out else results.new_path()
     for name in only:
         began = time.monotonic()
         with Place() as place:
-            if name in WORKLOADS:
-                measured = WORKLOADS[name].measure(place, peers, options)
-                rows += measured
-                text = WORKLOADS[name].shown(measured)
-            else:
-                try:
+            try:
+                if name in WORKLOADS:
+                    measured = WORKLOADS[name].measure(place, peers, options)
+                    rows += measured
+                    text = WORKLOADS[name].shown(measured)
+                else:
                     reached = BARS[name].measure(place, options)
-                except Failed as error:
-                    print(f"\n{name}: {error}")
-                    continue
-                bars += reached
-                text = bar.shown(reached)
-        print(f"\n{name}: {(_doc(name))}  ({time.monotonic() - began:.0f} s)\n\n{text}", flush=True)
+                    bars += reached
+                    text = bar.shown(reached)
+            except Failed as error:
+                print(f"\n{name}: {error}", flush=True)
+                continue
+        took = f"{time.monotonic() - began:.0f} s"
+        print(f"\n{name}: {_doc(name)}  ({took})\n\n{text}", flush=True)
         results.write(path, options, rows, bars)
-    print(f"\nall repetitions: {path}")
     return _wrong(rows)
+
+
+def _peers(wanted: str | None) -> list[str]:
+    """Return the trackers to measure, and say which are left out."""
+    found = present()
+    peers = [name for name in found if not wanted or name in wanted.split(",")]
+    print(f"measured: {', '.join(peers)}")
+    if missing := [name for name in FILES if name not in found]:
+        print(f"left out, as they are not installed: {', '.join(missing)} (make bench-peers)")
+    return peers
+
+
+def _options(given: argparse.Namespace) -> Options:
+    scale: Scale = "quick" if given.quick else "moderate" if given.moderate else "full"
+    reps = given.reps or (1 if given.quick else 5)
+    return Options(reps=reps, scale=scale, budget_s=given.budget)
 
 
 def _doc(name: str) -> str:
@@ -91,6 +110,8 @@ def _given() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=120.0,
                         help="seconds after which a row is not repeated (120)")  # fmt: skip
     parser.add_argument("--out", help="the result file")
+    parser.add_argument("--show", help="measure nothing; show what a result file comes to")
+    parser.add_argument("--docs", action="store_true", help="and put it in docs/performance.md")
     return parser.parse_args()
 
 

@@ -117,6 +117,11 @@ class Place:
         spent = Running(command).wait(timeout_s)
         return answer_of("expdb", module, spent), spent
 
+    def bare(self) -> Spent:
+        """Run the Python of expdb without any work."""
+        words = [str(python_of("expdb")), "-c", "pass"]
+        return Running(Command(words=words, cwd=self._code, env=self.env())).wait()
+
     def expdb_starts(self, *words: str, **more: str) -> Running:
         """Start the `expdb` command with these words, and `more` in its environment."""
         python = python_of("expdb")

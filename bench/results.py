@@ -37,6 +37,17 @@ def write(path: Path, options: Options, rows: Sequence[Row], bars: Sequence[Bar]
     path.write_text(json.dumps(body, indent=1, default=str) + "\n")
 
 
+def read(path: Path) -> tuple[dict[str, Any], list[Row], list[Bar]]:
+    """Return a result file, its rows and its bars."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    rows = [Row(**item) for item in document["rows"]]
+    bars = [
+        Bar(**{key: value for key, value in item.items() if key != "met"})
+        for item in document["bars"]
+    ]
+    return document, rows, bars
+
+
 def _machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),

@@ -9,12 +9,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from bench import many_store
 from bench.bars.bar import Bar
 from bench.environments import Place
 from bench.measure import Load, Spent
 from bench.pairs import Options
+
+SLOW_MS: Final = 1_000
+"""What may take longer is not done once more beforehand."""
 
 
 def measure(place: Place, options: Options) -> list[Bar]:
@@ -28,7 +32,8 @@ def measure(place: Place, options: Options) -> list[Bar]:
         shutil.rmtree(index, ignore_errors=True)
         return place.expdb("ls", **at)
 
-    bars = [_bar("index from nothing", said, 8_000, afresh, Options(reps=min(3, options.reps)))]
+    few = Options(reps=options.size(min(3, options.reps), 1, 1))
+    bars = [_bar("index from nothing", said, 8_000, afresh, few)]
     commands: dict[str, tuple[float, list[str]]] = {
         "ls": (250, ["ls"]),
         "rank": (250, ["rank"]),
@@ -38,6 +43,7 @@ def measure(place: Place, options: Options) -> list[Bar]:
     }
     for name, (most, words) in commands.items():
         bars.append(_bar(name, said, most, partial(place.expdb, *words, **at), options))
+    bars.append(_bar("python -c pass, to judge the load by", said, None, place.bare, options))
     complete = {
         "_EXPDB_COMPLETE": "bash_complete",
         "COMP_WORDS": "expdb show exp1",
@@ -48,8 +54,11 @@ def measure(place: Place, options: Options) -> list[Bar]:
     return [*bars, _after_one_run(place, store, said, num, options, at)]
 
 
-def _bar(what: str, said: str, most: float, act: Callable[[], Spent], options: Options) -> Bar:
-    act()  # warm files, current index
+def _bar(
+    what: str, said: str, most: float | None, act: Callable[[], Spent], options: Options
+) -> Bar:
+    if most is None or most < SLOW_MS:
+        act()  # warm files, current index
     load = Load()
     found = [act().cpu_s * 1e3 for _ in range(options.reps)]
     others = load.others(sum(found) / 1e3)

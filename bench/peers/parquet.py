@@ -128,7 +128,8 @@ class Long(Wide):
 
 
 def _sql(query: str) -> list[Any]:
-    return _query(query).fetchall()
+    rows: list[Any] = _query(query).fetchall()
+    return rows
 
 
 def _query(query: str) -> Any:

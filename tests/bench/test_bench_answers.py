@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench import adapter, check, data
+from bench import adapter, check, data, results, summary
+from bench.bars.bar import Bar
 from bench.pairs import Options, Row, repeated
 from bench.peers import REFERENCES
 from bench.peers.jsonl import Jsonl
@@ -129,6 +130,26 @@ def test_a_series_with_one_wrong_point_is_caught(tmp_path: Path, fault: str) -> 
     peer.fault = ""
     job = {"store": tmp_path, "metric": METRICS[2], "runs": RUNS}
     assert verdict("series", adapter.series(peer, job)["answer"]).exact
+
+
+def test_a_result_file_comes_to_a_line_a_tracker(tmp_path: Path) -> None:
+    ours = [{"steps": 10, "us_a_step": 2.0, "bytes_a_point": 4.0, "exact": True}]
+    theirs = [{"steps": 10, "us_a_step": 9.0, "bytes_a_point": 2.0, "exact": False}]
+    rows = [
+        Row(workload="W1", name="expdb", reps=ours),
+        Row(workload="W1", name="aim", reps=theirs, ours=ours),
+        Row(workload="W5", name="aim, full speed", reps=[{"lost_pct": 1.5, "state": "active"}]),
+    ]
+    bars = [Bar(what="a thing", unit="ms", most=3, found=[5.0, 2.0, 4.0])]
+    path = tmp_path / "kept.json"
+    results.write(path, Options(), rows, bars)
+    section = summary.text(*results.read(path))
+    lines = [[cell.strip() for cell in line.split("|")] for line in section.splitlines()]
+    (aim,) = (cells for cells in lines if cells[1:2] == ["aim"])
+    assert aim[2:7] == ["10", "9 (x4.5)", "-", "2.0 (x0.5)", "no"]
+    assert aim[11:13] == ["- % / 1.50 %", "active"]
+    (bar,) = (cells for cells in lines if cells[1:2] == ["a thing"])
+    assert bar[2:7] == ["<= 3 ms", "4.00 ms", "2.00-5.00", "3", "NOT MET"]
 
 
 def test_the_data_is_the_same_everywhere() -> None:

@@ -100,10 +100,10 @@ def test_what_does_not_end_is_killed_and_counted(
 
 
 def test_processes_side_by_side_are_told_apart(tmp_path: Path) -> None:
+    fast = measure.Running(command("-c", "raise SystemExit(3)", cwd=tmp_path))
     slow = measure.Running(
         command("-c", "import time; time.sleep(0.5); print('slow')", cwd=tmp_path)
     )
-    fast = measure.Running(command("-c", "raise SystemExit(3)", cwd=tmp_path))
     assert fast.wait().rc == 3
     assert slow.is_running()
     found = slow.wait()

@@ -38,7 +38,6 @@ SEAL_POINTS = 1_000_000
 SEAL_BYTES = 16 * 1024 * 1024
 WAITING_BYTES = 64 * 1024 * 1024
 RETRY_S = 1.0
-
 Taken = Sequence[tuple[Packed, Marks]]
 pack_crc = CRC.pack
 
@@ -195,7 +194,7 @@ class Recorder:
 
     def abandon(self) -> None:
         """Close the handle without writing: in a forked child, whose parent goes on."""
-        # A thread that does not exist in the child may have held a lock at the fork.
+        # A thread that is not in the child may have held a lock at the fork.
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._one_seal, self._sealing = threading.Lock(), None
         self._leave("it belongs to the process that started it, and this is a fork of it")
@@ -205,7 +204,7 @@ class Recorder:
 
     def _leave(self, why: str) -> None:
         self._closed = why
-        self._templates.close()  # so that `write` comes by `_define`, and needs no check of its own
+        self._templates.close()  # so that `write` comes by `_define` and need not check
         self._memory, self._older = Packed(), None
         self._journal.close()
 

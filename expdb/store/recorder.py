@@ -38,7 +38,6 @@ SEAL_POINTS = 1_000_000
 SEAL_BYTES = 16 * 1024 * 1024
 WAITING_BYTES = 64 * 1024 * 1024
 RETRY_S = 1.0
-
 Taken = Sequence[tuple[Packed, Marks]]
 pack_crc = CRC.pack
 
@@ -104,12 +103,11 @@ class Recorder:
     ) -> bool:
         """Record one step's values, aligned with `keys`; on disk when it returns, or waiting.
 
-        With `types`, those of the values, only what needs no look is recorded: floats, under keys
-        that were recorded together before. False when it is nothing of that kind.
+        With `types`, those of the values, it records nothing and returns False but for floats under
+        keys that were recorded together before: those need no look.
 
         Raises:
-            BadInput: a key or the step cannot be stored (the other keys are recorded), or the
-                recorder is closed.
+            BadInput: a key or the step cannot be stored (the others are), or it is closed.
         """
         with self._lock:
             kept = self._memory.get(keys)
@@ -138,7 +136,7 @@ class Recorder:
         return True
 
     def latest(self) -> dict[str, tuple[int, float]]:
-        """Return key -> (step, value) of the last `write` that had it, also after `close`."""
+        """Return key -> (step, value) of its last `write`, also after `close`."""
         return self._templates.latest()
 
     def update_book(self) -> SeriesBook:
@@ -196,7 +194,7 @@ class Recorder:
 
     def abandon(self) -> None:
         """Close the handle without writing: in a forked child, whose parent goes on."""
-        # A thread that does not exist in the child may have held a lock at the fork.
+        # A thread that is not in the child may have held a lock at the fork.
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._one_seal, self._sealing = threading.Lock(), None
         self._leave("it belongs to the process that started it, and this is a fork of it")
@@ -206,7 +204,7 @@ class Recorder:
 
     def _leave(self, why: str) -> None:
         self._closed = why
-        self._templates.close()  # so that `write` comes by `_define`, and needs no check of its own
+        self._templates.close()  # so that `write` comes by `_define` and need not check
         self._memory, self._older = Packed(), None
         self._journal.close()
 
@@ -214,11 +212,9 @@ class Recorder:
 
     def _begin(self, keys: tuple[str, ...]) -> Kept | None:
         """Make the place for the frames of these keys; None when they do not fit in one."""
-        template = self._templates.get(keys) or self._define(keys)
-        if template is None:
-            return None
         self._look_at = 0
-        return self._memory.open(template)
+        template = self._templates.get(keys) or self._define(keys)
+        return None if template is None else self._memory.open(template)
 
     def _define(self, keys: tuple[str, ...]) -> Template | None:
         """Make the template of these keys; None when they do not fit in one."""

@@ -96,7 +96,6 @@ class Run(Logs):
         self._control: Control | None = None
         self._started_at = monotonic()
         self._open, self._forked = True, False
-        sync_s, trouble = float(settings["journal"]["fsync_interval_s"]), self._say_trouble
         self._heartbeat = Heartbeat(
             layout,
             self.attempt,
@@ -216,13 +215,11 @@ class Run(Logs):
             Corrupt: it could not be written.
         """
         self._require_open()
-        checkpointer = self.checkpointer
-        latest = self.latest
-        if self.objective is not None and self.objective.metric in latest:
-            at, value = latest[self.objective.metric]
-            if at == step:
-                checkpointer.note_value(step, value)
-        checkpointer.save(step, state)
+        metric = self.objective.metric if self.objective is not None else ""
+        at, value = self.latest.get(metric, (None, 0.0))
+        if at == step:
+            self.checkpointer.note_value(step, value)
+        self.checkpointer.save(step, state)
         self.settle(wait=False)
 
     def settle(self, *, wait: bool) -> None:

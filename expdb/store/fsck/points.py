@@ -18,7 +18,7 @@ from expdb.store.fsck.journals import KEPT, all_journals, entries, frames, note_
 from expdb.store.fsck.report import Notes
 from expdb.store.journal import Values
 from expdb.store.layout import RunLayout, is_passed_over
-from expdb.store.parts import PartEntry, read_list, read_part
+from expdb.store.parts import PartEntry, read_folded, read_list, read_part
 from expdb.store.status import Status
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def inspect(layout: RunLayout, attempt: int, rank: int) -> RankPoints:
         except Corrupt as error:
             found.bad[entry.file] = error.message
     names = {entry.file for entry in found.entries}
+    if not found.list_problem:
+        names.update(read_folded(listed))
     found.loose = tuple(sorted(path for path in there if path.name not in names))
     is_missing = not found.entries and not found.list_problem and not listed.exists()
     # A kill between the first part and its list leaves the journal too: then nothing is wrong.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,10 @@ def chosen(
     now_ms = context.out.style.now_ms
     found = selected(reader, Selection(where=where, since=since, study=study), now_ms=now_ms)
     if not found:
-        raise NotFound("the filter selects no run", hint="look first: expdb ls -w ...")
+        asked = [("-w", one) for one in where]
+        asked += [(name, one) for name, one in (("--since", since), ("--study", study)) if one]
+        said = " ".join(f"{name} {shlex.quote(one)}" for name, one in asked)
+        raise NotFound("the filter selects no run", hint=f"look first: expdb ls {said}")
     return found
 
 

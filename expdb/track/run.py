@@ -100,8 +100,8 @@ class Run(Logs):
             layout,
             self.attempt,
             self._recorder,
-            sync_s=sync_s,
-            on_trouble=trouble,
+            sync_s=float(settings["journal"]["fsync_interval_s"]),
+            on_trouble=self._say_trouble,
             on_good=self._outage.works,
             beside=self._media.sync,
         )

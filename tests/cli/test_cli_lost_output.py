@@ -57,7 +57,8 @@ def test_a_reader_that_has_gone_is_silent(words: list[str]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert job.stdout is not None and job.stderr is not None
+    assert job.stdout is not None
+    assert job.stderr is not None
     assert job.stdout.readline() == b"range\n"
     job.stdout.close()
     assert job.stderr.read() == b""

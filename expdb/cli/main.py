@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -112,20 +113,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     context = Context(out=out, env=os.environ, directory=Path.cwd())
     debug = "--debug" in args
     try:
-        code = _run(args, context)
+        with redirect_stdout(out.stdout):  # click writes help by itself
+            code = _run(args, context)
         out.flush()
-    except BrokenPipeError:
-        return _silence()
+    except OSError as error:
+        return _lost(out, error, debug)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except (click.ClickException, ExpdbError) as error:
         _say_traceback(out, debug)
         return _report(context, error)
     except Exception as error:  # noqa: BLE001 - the outermost border: a fault here is ours
-        _say_traceback(out, debug)
-        out.error(f"a fault in expdb: {type(error).__name__}: {plain(str(error))}")
-        out.hint("where: the same command with --debug behind expdb")
-        return ExitCode.INTERNAL
+        return _fault(out, error, debug)
     return code
 
 
@@ -186,10 +185,23 @@ def _hints(context: Context, error: ExpdbError) -> tuple[str, ...]:
     return (said, *(hint for hint in error.hints if hint != "expdb ls")) if said else error.hints
 
 
-def _silence() -> int:
-    """End quietly when the reader of a pipe has gone; the interpreter flushes stdout once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.OK
+def _lost(out: Output, error: OSError, debug: bool) -> int:
+    """End when the output cannot be written: quietly where the reader of a pipe has gone."""
+    why = out.give_up()
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.OK
+    if not why:
+        return _fault(out, error, debug)
+    _say_traceback(out, debug)
+    out.error(f"the output cannot be written: {why}")
+    return ExitCode.USAGE
+
+
+def _fault(out: Output, error: Exception, debug: bool) -> int:
+    _say_traceback(out, debug)
+    out.error(f"a fault in expdb: {type(error).__name__}: {plain(str(error))}")
+    out.hint("where: the same command with --debug behind expdb")
+    return ExitCode.INTERNAL
 
 
 if __name__ == "__main__":

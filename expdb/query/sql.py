@@ -18,6 +18,7 @@ from expdb.index.engine import Connection
 from expdb.index.reader import Reader
 from expdb.index.sql_guard import checked, lock, open_empty, refusal
 from expdb.index.views import fill
+from expdb.query.lossless import projection
 from expdb.store.candidates import MIN_PREFIX
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def answer(
     """Return what one SELECT answers, its first `limit` rows when given.
 
     Tables: runs params series points evals events checkpoints refs attempts files used_files, and
-    texts hists tables images. `points.time` is UTC epoch milliseconds. Damaged files are left out,
+    texts hists tables images. `points.time` is UTC epoch milliseconds. What Arrow has no type for,
+    intervals among them, is text. Damaged files are left out,
     and named in `warnings` when a list is given.
 
     Raises:
@@ -77,7 +79,9 @@ def _run(
     bound = dict(params) if isinstance(params, Mapping) else list(params)
     try:
         found = con.sql(statement, params=bound) if bound else con.sql(statement)
-        return (found if limit is None else found.limit(limit)).to_arrow_table()
+        found = found if limit is None else found.limit(limit)
+        whole = projection(found.columns, found.types)
+        return (found.project(whole) if whole else found).to_arrow_table()
     except duckdb.Error as error:
         raise refusal(error) from error
     except UnicodeEncodeError as error:

@@ -149,6 +149,3 @@ class DeviceQueue:
                 return
             self.pending.popleft()
             then(host.tolist())
-
-    def __len__(self) -> int:
-        return len(self.pending)

@@ -42,7 +42,7 @@ MAX_PARTS = 8
 """A run of so many parts is left alone."""
 FOLD_POINTS = 1 << 24
 """The most points of a folded part."""
-BATCH_POINTS = 1 << 20
+BATCH_POINTS = 1 << 18
 """The points that are in memory at a time, at least; of one key there may be more."""
 KEPT_S = 600.0
 """How long an old file stays for who has read the list that named it."""

@@ -61,7 +61,7 @@ class Logs(ABC):
 
     def _where(self, key: Any, step: int | None) -> tuple[str, int, str]:
         self._require_open()
-        if self._queue:
+        if self._queue.pending:
             self._queue.drain()
         name = media.checked_key(key)
         at = self.step if step is None else whole_step(step)

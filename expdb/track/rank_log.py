@@ -79,12 +79,15 @@ class RankLog:
                 recorded.
         """
         now = time.time_ns() // 1_000_000
-        host, device, refused = sorted_out(metrics, step)
-        if host:
-            self.recorder.write(tuple(host), tuple(host.values()), step, now)
-        if device:
-            self.queue.put(device, step, now)
-        if self.queue:
+        keys, values = tuple(metrics), tuple(metrics.values())
+        refused: list[str] = []
+        if not self.recorder.write(keys, values, step, now, tuple(map(type, values))):
+            host, device, refused = sorted_out(metrics, step)
+            if host:
+                self.recorder.write(tuple(host), tuple(host.values()), step, now)
+            if device:
+                self.queue.put(device, step, now)
+        if self.queue.pending:
             self.queue.drain()
         if refused:
             raise BadInput("; ".join(refused), hint="the other values of this call are recorded")

@@ -166,6 +166,3 @@ class DeviceQueue:
                 return
             self.pending.popleft()
             then(host.tolist())
-
-    def __len__(self) -> int:
-        return len(self.pending)

@@ -85,7 +85,7 @@ def op_rows(
                 num_paths=len(op.after.get("plan", ())) if is_of_tree(op) else None,
                 state=state,
                 undone_by=None if undo is None else undo.id,
-                can_undo=state == "done" and undo is None and (not other or not is_of_tree(op)),
+                can_undo=state == "done" and undo is None and _is_undone_here(op, other=other),
                 is_here=False,
                 other_work_tree=other,
                 who=op.who,
@@ -93,6 +93,11 @@ def op_rows(
             )
         )
     return _mark_here(rows)
+
+
+def _is_undone_here(op: Op, *, other: bool) -> bool:
+    """Tell whether an undo may take the op here; a work tree that it made is git's to remove."""
+    return op.kind != "worktree" and (not other or not is_of_tree(op))
 
 
 def is_of_ref(op: Op) -> bool:

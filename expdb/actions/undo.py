@@ -143,7 +143,8 @@ def _named(history: History, word: str) -> Op:
 
 def _require_standing(history: History, op: Op) -> None:
     if is_of_tree(op) and op.kind not in WORK_TREE_KINDS:
-        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint="expdb ops")
+        hint = "git worktree remove DIR" if op.kind == "worktree" else "expdb ops"
+        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint=hint)
     undone = history.undone_by(op)
     if undone is not None:
         raise Refused(

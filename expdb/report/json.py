@@ -25,7 +25,7 @@ from expdb.query.results import (
 )
 
 if TYPE_CHECKING:
-    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult
+    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult, WorktreeResult
 
 SCHEMA_VERSION = 1
 
@@ -339,6 +339,20 @@ def rollback_result(result: RollbackResult) -> Data:
         num_left=result.num_left,
         undo_ref=result.undo_ref,
         saved_refs=list(result.saved_refs),
+    )
+
+
+def worktree(made: WorktreeResult) -> Data:
+    """Return the work tree that a rollback made aside."""
+    return document(
+        op=made.op,
+        run=made.target.run.id,
+        step=made.target.step,
+        commit=made.commit,
+        tree=made.tree,
+        path=made.path,
+        branch=made.branch,
+        submodules=list(made.submodules),
     )
 
 

@@ -218,12 +218,18 @@ class Play:
         assert not gone & {*before.seen, *before.rest}, "an ignored file went away"
 
     def is_lost(self, op: str, path: str, now: Any, was: Any) -> bool:
-        """Tell whether a difference is one; what was committed and not touched by the op comes back
-        as git writes it, which may be with other line ends.
+        """Tell whether a difference is one.
+
+        What the op did not touch comes back as git has it: with the executable bit of all
+        permissions, and, where it was committed, with the line ends that git writes.
         """
-        if now is None or was is None or now[0] != was[0] or path in self.states[op].edited:
+        if now is None or was is None or path in self.plans[op]:
             return True
-        return path in self.plans[op] or one_line_end(now[1]) != one_line_end(was[1])
+        if (now[0] == "link") is not (was[0] == "link") or is_executable(now) != is_executable(was):
+            return True
+        if path in self.states[op].edited:
+            return bool(now[1] != was[1])
+        return one_line_end(now[1]) != one_line_end(was[1])
 
     def carry_out(self, goal: Goal, kill: tuple[int, str] | None, before: Look) -> str | None:
         """Bring the work tree to a goal, through a kill where there is one; None if it is not."""
@@ -279,8 +285,7 @@ class Play:
             for path, (kind, data) in look.seen.items():
                 mode, blob = kept[path]
                 assert (mode == "120000") is (kind == "link")
-                if kind != "link":
-                    assert (mode == "100755") is bool(int(kind, 8) & stat.S_IXUSR)
+                assert (mode == "100755") is is_executable((kind, data))
                 if path in raw:
                     assert raw[path][1] == blob_of(data), f"{op}: {path!r}"
                 else:  # what git converts here, it converts back
@@ -300,6 +305,10 @@ def differing(now: dict[str, Any], was: dict[str, Any]) -> dict[str, Any]:
     """Return path -> (what is there, what was there) where that is not the same."""
     paths = {path for path in {*now, *was} if now.get(path) != was.get(path)}
     return {path: (now.get(path), was.get(path)) for path in paths}
+
+
+def is_executable(what: tuple[str, bytes]) -> bool:
+    return what[0] != "link" and bool(int(what[0], 8) & stat.S_IXUSR)
 
 
 def one_line_end(data: bytes) -> bytes:
@@ -326,7 +335,7 @@ def play_through(seed: int, make: type[World]) -> None:
             for _ in range(play.rng.randint(0, 5)):
                 play.edit()
             play.pin()
-        for _ in range(play.rng.randint(3, 12)):
+        for _ in range(play.rng.randint(3, 9)):
             play.move()
         play.roll_back(play.goals[0])
         play.check_rescue()

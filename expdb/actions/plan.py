@@ -18,6 +18,7 @@ from expdb.git.blockers import blockers
 from expdb.git.command import GitError, first_line, nul_joined
 from expdb.git.index import EXECUTABLE, fill_index, temp_index
 from expdb.git.plan import absent_blobs
+from expdb.git.raw import inexact
 from expdb.git.restore import Blocked, PlanRow, path_states, plan
 from expdb.git.snapshot import Saved, save_worktree
 from expdb.git.untracked import MAX_FILE_BYTES
@@ -77,10 +78,23 @@ def save_and_plan(
         )
         rows, blocked = _without_equal(worktree, rows, blocked)
         more = [item for item in blocked if _can_save(item, force) and item.path not in raw + also]
-        if not more:
+        lossy = [path for path in _lossy_edits(worktree, saved, rows) if path not in raw]
+        if not more and not lossy:
             return saved, rows, blocked
-        raw += [item.path for item in more if item.is_raw]
+        raw += [*lossy, *(item.path for item in more if item.is_raw)]
         also += [item.path for item in more if not item.is_raw]
+
+
+def _lossy_edits(worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow]) -> list[str]:
+    """Return the edits outside the plan, against HEAD, whose very bytes the snapshot has not.
+
+    The change leaves them alone; its undo brings them back if they were edited again since.
+    """
+    head = worktree.tree_of("HEAD")
+    planned = {row.path for row in rows}
+    edits = [] if head is None else plan(worktree, saved.tree, head)
+    found = inexact(worktree, [row for row in edits if row.path not in planned])
+    return [path for path, num_bytes in found.items() if num_bytes <= MAX_FILE_BYTES]
 
 
 def _can_save(item: Blocked, force: bool) -> bool:

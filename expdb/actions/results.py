@@ -109,6 +109,9 @@ class WorktreeResult:
     op: str
     checkpoint: Checkpoint
     checkpoint_path: str
+    branch: str | None = None
+    submodules: tuple[str, ...] = ()
+    """Paths of submodules, whose files git does not bring along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ def rollback(
         raise click.UsageError("--continue and --abort take neither RUN, --dry-run nor --worktree")
     if branch and not folder:
         raise click.UsageError("--branch needs --worktree")
+    if folder and (dry_run or force or own):
+        raise click.UsageError("--worktree takes neither --dry-run, --force nor --self")
     shape = _Shape(context, quiet=quiet, as_json=as_json, all_rows=all_rows)
     with context.reader(warn_unfinished=False) as reader:
         if settles:
@@ -177,11 +179,11 @@ def _fresh(reader: Reader, shape: _Shape, folder: str, word: str | None, branch:
         out.resolution(made.target.said)
     shown = context.shown(Path(made.path))
     if shape.as_json:
-        out.json(shape.json.document(op=made.op, run=made.target.run.id, path=made.path))
+        out.json(shape.json.worktree(made))
     elif shape.quiet:
         out.lines([made.op])
     else:
         weights = context.shown(reader.store.root / made.checkpoint_path)
         out.lines(shape.report.render_worktree(made, out.style, path=shown, weights=weights))
-        out.next(shape.report.next_in_worktree(shown))
+        out.next(shape.report.next_in_worktree(made, shown))
     return ExitCode.OK

@@ -31,6 +31,8 @@ def inexact(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, int]:
     Raises:
         GitError: git cannot read the attributes.
     """
+    if not rows:
+        return {}
     blobs = {
         row.path: row.before[1] for row in rows if row.before and row.before[0].startswith("100")
     }

@@ -67,12 +67,7 @@ def take_pin(
     try:
         status = read_status(worktree, untracked=False)
     except GitError as error:
-        return Pin(
-            commit=worktree.head(),
-            branch=worktree.branch(),
-            reproducible=False,
-            reasons=(f"the work tree cannot be read: {error.message}",),
-        )
+        return _without_status(worktree, error)
     words = _Words()
     _say_state(worktree, status, words)
     try:
@@ -146,6 +141,16 @@ def _without_snapshot(status: Status, words: _Words, error: GitError | OSError) 
         reproducible=False,
         reasons=(*dict.fromkeys(words.said), f"the work tree could not be captured: {said}"),
     )
+
+
+def _without_status(worktree: WorkTree, error: GitError) -> Pin:
+    """Return what can be said where git cannot read the work tree, as with a damaged index."""
+    reasons = (f"the work tree cannot be read: {error.message}",)
+    try:
+        commit, branch = worktree.head(), worktree.branch()
+    except GitError:
+        return Pin(reproducible=False, reasons=reasons)
+    return Pin(commit=commit, branch=branch, reproducible=False, reasons=reasons)
 
 
 def _say_state(worktree: WorkTree, status: Status, words: _Words) -> None:

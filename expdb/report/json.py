@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from expdb.query.results import ABSENT
 
 if TYPE_CHECKING:
-    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult
+    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult, WorktreeResult
     from expdb.model import Objective, Run, RunAt
     from expdb.query.compare_results import Comparison
     from expdb.query.media import RunMedia
@@ -340,6 +340,20 @@ def rollback_result(result: RollbackResult) -> Data:
         num_left=result.num_left,
         undo_ref=result.undo_ref,
         saved_refs=list(result.saved_refs),
+    )
+
+
+def worktree(made: WorktreeResult) -> Data:
+    """Return the work tree that a rollback made aside."""
+    return document(
+        op=made.op,
+        run=made.target.run.id,
+        step=made.target.step,
+        commit=made.commit,
+        tree=made.tree,
+        path=made.path,
+        branch=made.branch,
+        submodules=list(made.submodules),
     )
 
 

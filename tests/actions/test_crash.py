@@ -8,10 +8,8 @@ in `make soak` every N, and both ways.
 from __future__ import annotations
 
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,70 +17,21 @@ from expdb.actions.change import Goal, carry_out, finish
 from expdb.actions.go_on import abort, continue_
 from expdb.actions.undo import undo_goal
 from expdb.actions.unfinished import unfinished
-from expdb.git.command import verb
 from expdb.git.snapshot import take_pin
 from expdb.model import RunAt
 from expdb.store.head import read_head
 from expdb.store.ids import new_id
 from expdb.store.ops import find_unfinished, read_ops
-from tests.faults.killing import Child, Trap, die
+from tests.actions.bomb import Bomb, survives
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from conftest import World
 
-READING = {"rev-parse", "config", "ls-files", "ls-tree", "check-attr", "check-ignore", "status"}
-READING |= {"diff-tree", "diff-files", "diff-index", "cat-file", "symbolic-ref", "hash-object"}
 SWEEPS = pytest.mark.parametrize(
     "stride", [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )
-
-
-class Bomb:
-    """Kills the process before its `at`-th change of a file, those that git makes at once counted
-    as one.
-    """
-
-    def __init__(self, at: int, partial: int | None = None) -> None:
-        self.trap = Trap(at)
-        self.partial = partial
-
-    def arm(self) -> None:
-        self.trap.arm()
-        run = subprocess.run
-        subprocess.run = self.counted(run) if self.partial is None else self.cut_short(run)
-
-    def counted(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(args: list[str], **kwargs: Any) -> Any:
-            if verb(args[1:]) not in READING:
-                self.trap.tick()
-            return run(args, **kwargs)
-
-        return wrapped
-
-    def cut_short(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Kill git's checkout after its first few files, and its parent with it."""
-
-        def wrapped(args: list[str], **kwargs: Any) -> Any:
-            if verb(args[1:]) != "checkout-index":
-                return run(args, **kwargs)
-            names = kwargs["input"].split(b"\0")[:-1][: self.partial]
-            kwargs["input"] = b"".join(name + b"\0" for name in names)
-            run(args, **kwargs)
-            return die()
-
-        return wrapped
-
-
-def survives(bomb: Bomb, action: Callable[[], object]) -> bool:
-    """Run `action` in a child with the bomb; False when it was killed."""
-
-    def work(child: Child) -> None:
-        bomb.arm()
-        action()
-
-    return Child(work).survives()
 
 
 def copy(world: World, top: Path) -> World:

@@ -139,6 +139,7 @@ def test_rollback_into_a_fresh_work_tree(own_lab, mine):
     fresh = own_lab.top.parent / "fresh"
     assert (fresh / "knobs.py").read_text() == "WIDTH = 1\n"
     assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 2\n"
+    assert "enter:     cd ../fresh\n" in done.err
     assert done.err.splitlines()[-1] == "remove:    git worktree remove ../fresh"
     assert "undo" not in done.err
     there = own_lab.run("-C", str(fresh), "ops")
@@ -151,6 +152,16 @@ def test_rollback_into_a_fresh_work_tree(own_lab, mine):
     )  # fmt: skip
     own_lab.git("worktree", "remove", "../fresh")
     assert not fresh.exists()
+    made = mine("rollback", "baseline", "--worktree", "../again", "--branch", "try", "--json")
+    data = json.loads(made.out)
+    assert set(data) == {
+        "schema_version", "op", "run", "step", "commit", "tree", "path", "branch", "submodules",
+    }  # fmt: skip
+    assert (data["branch"], data["submodules"]) == ("try", [])
+    taken = mine("rollback", "baseline", "--worktree", "../third", "--branch", "try")
+    assert (taken.code, taken.out) == (2, "")
+    assert "there is a branch try already" in taken.err
+    assert not (own_lab.top.parent / "third").exists()
 
 
 def test_rollback_outside_of_git_is_refused(own_lab, mine):

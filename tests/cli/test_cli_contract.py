@@ -72,6 +72,8 @@ def test_an_unknown_verb_names_the_nearest(lab):
         (("rollback", "--continue", "--abort"), 2, "exclude each other"),
         (("rollback", "--branch", "x"), 2, "--branch needs --worktree"),
         (("rollback", "exp01", "--abort"), 2, "take neither RUN"),
+        (("rollback", "--worktree", "x", "--dry-run"), 2, "--worktree takes neither --dry-run"),
+        (("rollback", "--worktree", "x", "--force"), 2, "--worktree takes neither --dry-run"),
         (("-C", "nowhere", "ls"), 2, "-C nowhere: no such file"),
         (("show", "exp1"), 3, "no run, ref or experiment is called exp1"),
         (("show", "exp01@15"), 3, "has no checkpoint 15"),

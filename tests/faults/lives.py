@@ -103,6 +103,7 @@ def left_behind(layout: RunLayout, *, torn: bool = True) -> None:
             item.write(("a", "b"), (float(step), 0.5), step, step)
             if step == 5:
                 recorder.SEAL_POINTS = 1  # type: ignore[misc]
+                item._look_at = 0
             elif step == 6:
                 assert item._sealing is not None
                 item._sealing.join()

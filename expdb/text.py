@@ -109,9 +109,16 @@ def short_id(run: str, length: int = 4) -> str:
 def id_length(ids: Iterable[str], shortest: int = 4) -> int:
     """Return how many characters make every id unique, at least `shortest`."""
     every = set(ids)
-    length = shortest
-    while len({run[:length] for run in every}) < len(every):
+
+    def tells_apart(length: int) -> bool:
+        return len({run[:length] for run in every}) == len(every)
+
+    # Random ids of base 32: mostly the answer, or one above it; each look is at all of them.
+    length = max(shortest, round(2 * math.log(len(every) or 1, 32)))
+    while not tells_apart(length):
         length += 1
+    while length > shortest and tells_apart(length - 1):
+        length -= 1
     return length
 
 

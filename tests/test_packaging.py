@@ -67,7 +67,7 @@ def test_the_wheel_installs_three_packages_and_nothing_else(unpacked: Path) -> N
     [info] = [name for name in top if name.endswith(".dist-info")]
     assert top == {"expdb", "expdb_tui", "hydra_plugins", info}
     entry = (unpacked / info / "entry_points.txt").read_text()
-    assert "expdb = expdb.cli.main:main" in entry
+    assert "expdb = expdb.cli.start:run" in entry
     conf = unpacked / "expdb" / "conf"
     groups = {path.name for path in conf.iterdir() if path.is_dir()}
     assert groups == {"expdb", "hydra"}

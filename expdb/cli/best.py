@@ -55,6 +55,7 @@ def best(
             head=context.head(),
             where=chosen.condition,
             params=chosen.params,
+            is_alone=not as_json,
         )
         for warning in found.warnings:
             out.warning(warning)

@@ -78,18 +78,6 @@ def meta(con: Connection) -> dict[str, str]:
     return dict(con.execute("SELECT key, value FROM gen.meta").fetchall())
 
 
-def stamps(con: Connection) -> set[str]:
-    """Return `<id>:<version>` of every run in a generation.
-
-    Raises:
-        duckdb.Error: it is damaged.
-    """
-    # One text for all: 10,000 rows as values of their own take twice as long.
-    joined = con.execute("SELECT string_agg(id || ':' || version, chr(10)) FROM gen.runs")
-    (found,) = joined.fetchall()[0]
-    return set(found.split("\n")) if found else set()
-
-
 def _insert(con: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
     if not rows:
         return

@@ -37,8 +37,10 @@ def open_newest(store: Store) -> Base:
                 continue
             try:
                 about = connect.meta(con)
-                if about.get("schema") == SCHEMA and about.get("store") == store.id:
-                    return Base(path, con, connect.stamps(con))
+                stamps = about.get("stamps")
+                is_ours = about.get("schema") == SCHEMA and about.get("store") == store.id
+                if is_ours and stamps is not None:
+                    return Base(path, con, set(stamps.split()))
             except engine.Error:
                 pass
             con.close()

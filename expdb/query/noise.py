@@ -70,18 +70,21 @@ def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[floa
     It is read as the run's objective reads it, when it is the objective; else its last value.
     """
     sql = """
-        SELECT seed, value FROM (
-            SELECT r.seed, CASE WHEN r.objective = ? THEN r.value ELSE s.last END AS value,
-                row_number() OVER (
-                    PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC
-                ) AS n
-            FROM runs r LEFT JOIN series s ON s.run = r.id AND s.key = ?
-            WHERE r.state = 'finished' AND r.seed IS NOT NULL
-                AND r.experiment = ? AND r.variant = ? AND r.digest = ?
-        ) WHERE n = 1 AND isfinite(value) ORDER BY seed
+        SELECT r.id, r.value, coalesce(r.objective = ?, false) FROM runs r
+        WHERE r.state = 'finished' AND r.seed IS NOT NULL
+            AND r.experiment = ? AND r.variant = ? AND r.digest = ?
+        QUALIFY row_number() OVER (
+            PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC
+        ) = 1 ORDER BY r.seed
     """
-    params = [metric, metric, run.experiment, run.variant, run.digest]
-    return [float(value) for _, value in reader.rows(sql, params)]
+    found = reader.rows(sql, [metric, run.experiment, run.variant, run.digest])
+    others = [row[0] for row in found if not row[2]]
+    last: dict[str, float] = {}
+    if others:
+        sql = "SELECT run, last FROM series WHERE key = ? AND run IN (SELECT unnest(?))"
+        last = dict(reader.rows(sql, [metric, others]))
+    values = (row[1] if row[2] else last.get(row[0]) for row in found)
+    return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
 def spread_of(reader: Reader, run: Run | RunRow, metric: str) -> Spread | None:

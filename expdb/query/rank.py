@@ -50,6 +50,7 @@ def ranking(
     head: RunAt | None = None,
     where: str = "",
     params: Sequence[Any] = (),
+    is_alone: bool = False,
 ) -> Ranking:
     """Rank the runs by `metric`, else by the objective of the baseline or the newest finished run.
 
@@ -62,6 +63,7 @@ def ranking(
         head: where this work tree came from.
         where: an SQL condition over `r`: which runs take part, besides the baseline.
         params: the values bound in `where`.
+        is_alone: only the rows are wanted: what stands beside them is left empty.
 
     Raises:
         NotFound: no run has the metric, or none can be ranked.
@@ -70,13 +72,18 @@ def ranking(
     by = ranked_by(reader, metric, baseline, mode, reading)
     objective, warnings = by.objective, list(by.warnings)
     chosen = Chosen(where or "true", tuple(params)).and_(by.own)
-    ids, values = _order(reader, objective, chosen)
-    not_ranked = not_ranked_rows(reader, objective, chosen, head)
+    most = None if limit is None else limit if is_alone else max(limit, MAX_SAMPLED)
+    ids = _order(reader, by, chosen, most)
+    not_ranked: Sequence[tuple[RunRow, str]] = ()
+    if not (ids and is_alone):
+        not_ranked = not_ranked_rows(reader, objective, chosen, head, is_own=by.is_own)
     if not ids:
         raise nothing_ranked(reader, objective, not_ranked, is_filtered=bool(where))
-    extra = _extra_metrics(reader, objective, ids[:MAX_SAMPLED])
+    extra = () if is_alone else _extra_metrics(reader, objective, ids[:MAX_SAMPLED])
     shown = ids if limit is None else ids[:limit]
-    rows = rows_in_order(reader, shown, head=head, objective=objective, metrics=extra)
+    rows = rows_in_order(
+        reader, shown, head=head, objective=objective, is_own=by.is_own, metrics=extra
+    )
     if baseline is not None and baseline.objective != objective:
         baseline = baseline_row(reader, head=head, objective=objective)
     newest = max(rows, key=lambda row: (row.created_at_ms, row.id), default=None)
@@ -88,7 +95,7 @@ def ranking(
             " its own last value"
         )
     apart: Sequence[RunRow] = ()
-    if by.own is not None:
+    if by.own is not None and not is_alone:
         others = Chosen(f"NOT coalesce({by.own.sql}, false)", by.own.params)
         others = others.and_(Chosen(where or "true", tuple(params)))
         apart = run_rows(reader, where=others.sql, params=others.params, head=head)
@@ -96,8 +103,8 @@ def ranking(
         objective=objective,
         noise=noise,
         rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
-        num_tied=_num_tied(values, noise),
-        num_all=len(ids),
+        num_tied=0 if is_alone else _num_tied(reader, by, chosen, rows[0], noise),
+        num_all=len(ids) if most is None or len(ids) < most else _num_all(reader, by, chosen),
         not_ranked=tuple(not_ranked),
         apart=tuple(apart),
         baseline=baseline,
@@ -127,6 +134,8 @@ class RankedBy:
     objective: Objective
     own: Chosen | None
     """Where runs declare this objective; None when a metric was named, which every run may have."""
+    is_own: bool = False
+    """Whether those runs are read as they declare it, with no other direction or reading."""
     warnings: tuple[str, ...] = ()
     """What is doubtful about it."""
 
@@ -151,7 +160,12 @@ def ranked_by(
     own = None
     if metric is None and declared is not None:
         own = Chosen(_SAME_OBJECTIVE, (declared.metric, declared.mode, declared.reading))
-    return RankedBy(objective=objective, own=own, warnings=tuple(warnings))
+    return RankedBy(
+        objective=objective,
+        own=own,
+        is_own=own is not None and objective == declared,
+        warnings=tuple(warnings),
+    )
 
 
 def _objective(
@@ -197,26 +211,53 @@ def _no_objective(reader: Reader) -> NotFound:
     return NotFound("no run has declared an objective", hint="name a metric: expdb rank val/loss")
 
 
-def _order(reader: Reader, objective: Objective, chosen: Chosen) -> tuple[list[str], list[float]]:
-    """Return ids and values of the runs that can win, best first."""
-    value = value_sql(objective)[0]
-    direction = "ASC" if objective.mode == "min" else "DESC"
+def _order(reader: Reader, by: RankedBy, chosen: Chosen, limit: int | None) -> list[str]:
+    """Return the ids of the runs that can win, best first."""
+    value, source, bound = _values(by)
+    direction = "ASC" if by.objective.mode == "min" else "DESC"
     sql = (
-        f"SELECT r.id, {value} AS v FROM runs r JOIN series s ON s.run = r.id AND s.key = ?"
-        f" WHERE r.state = 'finished' AND isfinite(v) AND {chosen.sql}"
+        f"SELECT r.id, {value} AS v FROM {source} WHERE {_CAN_WIN} AND {chosen.sql}"
         f" ORDER BY v {direction}, r.created_at_ms, r.id"
     )
-    found = reader.rows(sql, [objective.metric, *chosen.params])
-    return [row[0] for row in found], [row[1] for row in found]
+    sql += f" LIMIT {int(limit)}" if limit is not None else ""
+    return [row[0] for row in reader.rows(sql, [*bound, *chosen.params])]
+
+
+def _num_all(reader: Reader, by: RankedBy, chosen: Chosen) -> int:
+    """Return how many runs can win."""
+    value, source, bound = _values(by)
+    sql = (
+        f"SELECT count(*) FROM (SELECT {value} AS v FROM {source}"
+        f" WHERE {_CAN_WIN} AND {chosen.sql})"
+    )
+    return int(reader.rows(sql, [*bound, *chosen.params])[0][0])
+
+
+_CAN_WIN: Final = "r.state = 'finished' AND isfinite(v)"
+
+
+def _values(by: RankedBy) -> tuple[str, str, list[str]]:
+    """Return the SQL of the ranked value, the tables it is of, and what is bound in them."""
+    if by.is_own:
+        return "r.value", "runs r", []
+    joined = "runs r JOIN series s ON s.run = r.id AND s.key = ?"
+    return value_sql(by.objective)[0], joined, [by.objective.metric]
 
 
 def not_ranked_rows(
-    reader: Reader, objective: Objective, chosen: Chosen, head: RunAt | None
+    reader: Reader,
+    objective: Objective,
+    chosen: Chosen,
+    head: RunAt | None,
+    *,
+    is_own: bool = False,
 ) -> list[tuple[RunRow, str]]:
     """Return the runs that cannot win and why: Inf first, then NaN, then by state, newest first."""
-    value = value_sql(objective)[0]
+    value = "r.value" if is_own else value_sql(objective)[0]
     where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false) AND {chosen.sql}"
-    rows = run_rows(reader, where=where, params=chosen.params, head=head, objective=objective)
+    rows = run_rows(
+        reader, where=where, params=chosen.params, head=head, objective=objective, is_own=is_own
+    )
     return sorted(
         ((row, reason_not_ranked(row)) for row in rows),
         key=lambda item: (_severity(item[0]), STATE_ORDER.index(item[0].state)),
@@ -300,8 +341,15 @@ def _noise(
     return noise_of(reader, runs[0], objective.metric, *runs[1:]) if runs else None
 
 
-def _num_tied(values: Sequence[float], noise: Noise | None) -> int:
-    """Return how many values from the first cannot be told from it, itself included."""
-    if noise is None or not values:
+def _num_tied(
+    reader: Reader, by: RankedBy, chosen: Chosen, first: RunRow, noise: Noise | None
+) -> int:
+    """Return how many runs from the first cannot be told from it, itself included."""
+    if noise is None:
         return 0
-    return sum(1 for value in values if abs(value - values[0]) <= noise.band)
+    value, source, bound = _values(by)
+    sql = (
+        f"SELECT count(*) FROM (SELECT {value} AS v FROM {source}"
+        f" WHERE {_CAN_WIN} AND {chosen.sql}) WHERE abs(v - ?) <= ?"
+    )
+    return int(reader.rows(sql, [*bound, *chosen.params, first.value, noise.band])[0][0])

@@ -37,6 +37,7 @@ def run_rows(
     limit: int | None = None,
     head: RunAt | None = None,
     objective: Objective | None = None,
+    is_own: bool = False,
     metrics: Sequence[str] = (),
 ) -> list[RunRow]:
     """Return runs, newest first unless ordered otherwise, without deltas.
@@ -49,10 +50,11 @@ def run_rows(
         limit: how many rows; None for all.
         head: where this work tree came from; None follows the ref `baseline`.
         objective: read this metric of every run, instead of the run's own objective.
+        is_own: all of the runs declare `objective`, so that it reads as their own; no `s` then.
         metrics: further metrics whose last values are wanted.
     """
     value, join, bound = OWN_VALUE, "", list[Any]()
-    if objective is not None:
+    if objective is not None and not is_own:
         value = ", ".join((*value_sql(objective), "s.nonfinite_step"))
         join = " LEFT JOIN series s ON s.run = r.id AND s.key = ?"
         bound = [objective.metric]
@@ -185,6 +187,7 @@ def rows_in_order(
     *,
     head: RunAt | None = None,
     objective: Objective | None = None,
+    is_own: bool = False,
     metrics: Sequence[str] = (),
 ) -> list[RunRow]:
     """Return the runs of these ids in their order; the rest as `run_rows`."""
@@ -194,6 +197,7 @@ def rows_in_order(
         params=[list(ids)],
         head=head,
         objective=objective,
+        is_own=is_own,
         metrics=metrics,
     )
     place = {run: at for at, run in enumerate(ids)}

@@ -52,7 +52,7 @@ def git_main_top(start: Path) -> Path | None:
 
 
 def may_have_moved(start: Path) -> bool:
-    """Tell whether a work tree around `start` may have a HEAD of expdb's, or an op cut off.
+    """Tell whether a work tree around `start` may have a HEAD of ours, or an op that was cut off.
 
     No is certain: every `.git` upward is looked at, whether git would take it or pass it over. Yes
     is for git to say more of.

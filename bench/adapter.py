@@ -73,11 +73,13 @@ def log(peer: Peer, job: Job) -> Job:
     writer = peer.start(Path(job["store"]), job["run"], data.params(job["run"]))
     started = clock()
     taken: list[float] = []
-    note, put = taken.append, writer.log
+    note, put, pause_s = taken.append, writer.log, job.get("pause_s", 0.0)
     for step, row in enumerate(rows):
         before = clock()
         put(step, row)
         note(clock() - before)
+        if pause_s:
+            time.sleep(pause_s)
     logged, cpu_logged = clock(), time.process_time()
     writer.finish()
     finished = clock()

@@ -21,6 +21,8 @@ class Bar:
     others: float | None = None
     """Cores that other work took, on average."""
     note: str = ""
+    is_noise: bool = False
+    """What disturbs the figure is larger than the bar, so it is neither met nor missed."""
 
     @property
     def middle(self) -> float | None:
@@ -31,7 +33,9 @@ class Bar:
     def met(self) -> bool | None:
         """Whether the median is within the bar; None where that cannot be said."""
         middle = self.middle
-        return None if middle is None or self.most is None else middle <= self.most
+        if middle is None or self.most is None or self.is_noise:
+            return None
+        return middle <= self.most
 
 
 def shown(bars: Sequence[Bar]) -> str:
@@ -46,7 +50,7 @@ def shown(bars: Sequence[Bar]) -> str:
         lines.append([
             bar.what, "-" if bar.most is None else f"<= {bar.most:g} {bar.unit}",
             f"{table.number(bar.middle, digits)} {bar.unit}", spread, str(len(bar.found)),
-            words[bar.met], table.number(bar.others, 2), bar.note,
+            "noise" if bar.is_noise else words[bar.met], table.number(bar.others, 2), bar.note,
         ])  # fmt: skip
     head = ["what", "bar", "median", "least-most", "reps", "", "other cores", "note"]
     return table.table(head, lines)

@@ -12,6 +12,7 @@ import pytest
 
 from bench import adapter, check, data, results, summary
 from bench.bars.bar import Bar
+from bench.bars.bar import shown as bar_table
 from bench.pairs import Options, Row, repeated
 from bench.peers import REFERENCES
 from bench.peers.jsonl import Jsonl
@@ -150,6 +151,13 @@ def test_a_result_file_comes_to_a_line_a_tracker(tmp_path: Path) -> None:
     assert aim[11:13] == ["- % / 1.50 %", "active"]
     (bar,) = (cells for cells in lines if cells[1:2] == ["a thing"])
     assert bar[2:7] == ["<= 3 ms", "4.00 ms", "2.00-5.00", "3", "NOT MET"]
+
+
+def test_a_bar_that_noise_covers_is_neither_met_nor_missed() -> None:
+    found = Bar(what="a stall", unit="ms", most=25, found=[-900.0], is_noise=True)
+    assert found.met is None
+    assert "noise" in bar_table([found])
+    assert Bar(what="a stall", unit="ms", most=25, found=[24.0]).met is True
 
 
 def test_the_data_is_the_same_everywhere() -> None:

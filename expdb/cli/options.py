@@ -11,11 +11,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_ROWS = 10**12
 """More rows than any list has; what goes beyond 64 bits is refused here."""
 
+
+class Rows(click.ParamType[int]):
+    """How many rows: a whole number from 1 on."""
+
+    name = "rows"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number.
+
+        Raises:
+            UsageError: it is none, or more than any list has.
+        """
+        text = str(value)
+        if not (text.isdecimal() and len(text) < 20 and 1 <= int(text) <= MAX_ROWS):
+            self.fail(f"{text} is no number of rows from 1 on", param, ctx)
+        return int(text)
+
+
+ROWS = Rows()
 limit = click.option(
     "-n",
     "limit",
     metavar="N",
-    type=click.IntRange(1, MAX_ROWS),
+    type=ROWS,
     default=50,
     help="Rows at most (50).",
 )

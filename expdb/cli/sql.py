@@ -27,7 +27,7 @@ ROWS = 200
     "-n",
     "limit",
     metavar="N",
-    type=click.IntRange(1, options.MAX_ROWS),
+    type=options.ROWS,
     help=f"Rows at most: {ROWS} in a table, else all.",
 )
 @options.as_json

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from expdb.query.results import ABSENT
 
@@ -26,11 +27,26 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 Data = dict[str, Any]
+HIDDEN: Final = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
+"""Control and format characters that JSON itself does not escape."""
 
 
-def dumps(data: Data) -> str:
-    """Return the text of a document, two spaces deep, non-finite numbers as texts."""
-    return json.dumps(finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+def dumps(data: Data, *, indent: int | None = 2) -> str:
+    """Return the text of a document, non-finite numbers as texts.
+
+    What a terminal would obey rather than show stands as `\\u202e`, which reads back the same.
+    """
+    text = json.dumps(finite(data), indent=indent, ensure_ascii=False, allow_nan=False)
+    return HIDDEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def finite(value: Any) -> Any:

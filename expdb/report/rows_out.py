@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from expdb.report.json import finite
+from expdb.report.json import dumps, finite
 from expdb.text import plain
 
 _MARKUP: Final = str.maketrans({char: f"\\{char}" for char in "\\`*[]<>|"})
@@ -59,7 +59,4 @@ def in_markdown(text: str) -> str:
 
 def jsonl(documents: Iterable[Mapping[str, Any]]) -> str:
     """Return one JSON document a line."""
-    return "".join(
-        json.dumps(finite(document), ensure_ascii=False, allow_nan=False) + "\n"
-        for document in documents
-    )
+    return "".join(dumps(dict(document), indent=None) + "\n" for document in documents)

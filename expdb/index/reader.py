@@ -49,6 +49,7 @@ class Reader:
         refs: Mapping[str, Ref],
         versions: Mapping[str, Version],
         warnings: tuple[str, ...],
+        left_out: tuple[str, ...] = (),
     ) -> None:
         self.store = store
         self.con = con
@@ -56,6 +57,8 @@ class Reader:
         self.versions = versions
         """The version of every run folder at the moment of the look."""
         self.warnings = warnings
+        self.left_out = left_out
+        """Those of the warnings that name a run which could not be read at this look."""
         self._id_length: int | None = None
 
     def __enter__(self) -> Reader:
@@ -166,7 +169,10 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         con, overlay = builder.build_in_memory(store, loaded.settled), (loaded.live,)
     _make_views(con, hidden, overlay, refs)
     versions = {run: version for run, (_, version) in seen.found.items()}
-    return Reader(store, con, refs=refs, versions=versions, warnings=tuple(warnings))
+    left_out = tuple(loaded.warnings)
+    return Reader(
+        store, con, refs=refs, versions=versions, warnings=tuple(warnings), left_out=left_out
+    )
 
 
 def _open_newest(store: Store) -> _Base:

@@ -7,26 +7,22 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from expdb.cli.main import main
 from expdb.index.reader import open_reader
 from expdb.query.rank import ranking
-from expdb.store import recorder
 from expdb.store.artifacts import add_artifact, sources
-from expdb.store.layout import RunLayout, StoreLayout
-from expdb.store.media import read_media
+from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
-from expdb.store.recorder import Recorder
 from expdb.store.store import open_store
 from tests.faults.counting import Tally
-from tests.faults.lives import SOAK, left_behind
-from tests.store.fsck_made import check, finished, killed, name_ref, points, repair
+from tests.faults.lives import SOAK
+from tests.store.fsck_made import check, finished, killed, points, repair
 
 pytestmark = pytest.mark.slow
 

@@ -125,8 +125,8 @@ def git(
     except subprocess.TimeoutExpired as error:
         raise GitTimeout(f"git {verb(args)} took longer than {timeout_s:g} s") from error
     except OSError as error:
-        if not Path(cwd).is_dir():
-            raise GitError(f"there is no folder {cwd}") from error
+        if not os.path.isdir(cwd):  # noqa: PTH112 - Path raises where the way to it is barred
+            raise GitError(f"there is no folder {cwd}, or none that may be entered") from error
         raise GitMissing("git is not installed") from error
     err = os.fsdecode(done.stderr)
     if check and done.returncode != 0:

@@ -46,12 +46,15 @@ class Reader:
         refs: Mapping[str, Ref],
         seen: Scan,
         warnings: tuple[str, ...],
+        left_out: tuple[str, ...] = (),
     ) -> None:
         self.store = store
         self.con = con
         self.refs = refs
         self.warnings = warnings
         self._seen = seen
+        self.left_out = left_out
+        """Those of the warnings that name a run which could not be read at this look."""
 
     def __enter__(self) -> Reader:
         return self
@@ -148,4 +151,11 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         return open_reader(store, afresh=True)
     lay_over(now.con, now.hidden, now.overlay, refs)
     warnings += now.warnings
-    return Reader(store, now.con, refs=refs, seen=seen, warnings=tuple(warnings))
+    return Reader(
+        store,
+        now.con,
+        refs=refs,
+        seen=seen,
+        warnings=tuple(warnings),
+        left_out=tuple(now.left_out),
+    )

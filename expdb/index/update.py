@@ -27,6 +27,8 @@ class Current(NamedTuple):
     """Runs whose rows in it no longer hold."""
     overlay: Sequence[Tables] = ()
     warnings: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    """Those of the warnings that name a run which could not be read at this look."""
 
 
 def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current | None:
@@ -52,11 +54,11 @@ def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current 
             base.con.close()
             return None
         if built is not None:
-            return Current(built, (), (loaded.live,), warnings)
+            return Current(built, (), (loaded.live,), warnings, loaded.warnings)
     if base.con is None:
         con = builder.build_in_memory(store, loaded.settled)
-        return Current(con, (), (loaded.live,), warnings)
-    return Current(base.con, hidden, (loaded.live, loaded.settled), warnings)
+        return Current(con, (), (loaded.live,), warnings, loaded.warnings)
+    return Current(base.con, hidden, (loaded.live, loaded.settled), warnings, loaded.warnings)
 
 
 def _build(

@@ -93,6 +93,8 @@ def read_run(run_dir: Path, *, store_root: Path) -> Run:
     status, state, why = _state(layout, numbers, StoreLayout(store_root).meta, problems)
     is_over = not (state.is_alive or state is RunState.LOST) and status.state != "running"
     found = _series(layout, state, numbers, problems, is_over=is_over)
+    if is_over:
+        problems.extend(_part_problems(run_dir, status))
     problems.extend(line for number in numbers for line in points.kept_problems(layout, number))
     labels, notes = read_marks(layout, problems)
     known = _identity(layout, identity)
@@ -281,6 +283,19 @@ def _series(
         if _version(layout.series_json) == saved:
             problems.extend(told)
             return dict(book.series)
+
+
+def _part_problems(run_dir: Path, status: Status) -> Iterator[str]:
+    """Yield what is wrong with the sealed parts of a run that is over, by their sizes alone."""
+    for name, size in status.files.items():
+        if name.startswith("points/"):
+            try:
+                found = os.stat(f"{run_dir}/{name}").st_size
+            except (OSError, ValueError):
+                yield f"{name} is missing"
+                continue
+            if found != size:
+                yield f"{name} has {found:,} of {size:,} bytes"
 
 
 def _doubts(

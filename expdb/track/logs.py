@@ -174,6 +174,7 @@ class Logs(ABC):
 
     def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
         """Record what a rule found, and say it."""
+        self._require_open()
         said = self._redactor.text(message)
         self._side.write("an event", lambda: add_event(self.layout, step, severity, rule, said))
         self._changed(is_event=True)

@@ -229,7 +229,7 @@ class Run(Logs):
         Raises:
             Corrupt: one could not be written.
         """
-        if self._checkpointer is None:
+        if self._checkpointer is None or self._forked:
             return
         saved = self._checkpointer.wait() if wait else self._checkpointer.poll()
         for item in saved:

@@ -13,6 +13,7 @@ import os
 import signal
 import struct
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,24 @@ class Child:
         code = self.wait()
         assert code in (0, -signal.SIGKILL), f"the child ended with {code}"
         return code == 0
+
+
+class Barrier:
+    """Lets processes go that wait for it, all at one moment."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, 1)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether they may go."""
+        return bool(self._shared[0])
+
+    def wait(self) -> None:
+        """Wait until they may go."""
+        while not self.is_open:
+            time.sleep(0.001)
+
+    def open(self) -> None:
+        """Let them go."""
+        self._shared[0] = 1

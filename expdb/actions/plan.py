@@ -17,7 +17,7 @@ from typing import Final
 from expdb.git.blockers import blockers
 from expdb.git.command import GitError, first_line, nul_joined
 from expdb.git.index import EXECUTABLE, fill_index, temp_index
-from expdb.git.plan import absent_blobs
+from expdb.git.plan import absent_blobs, changed_paths
 from expdb.git.raw import inexact
 from expdb.git.restore import Blocked, PlanRow, path_states, plan
 from expdb.git.snapshot import Saved, save_worktree
@@ -92,7 +92,9 @@ def _lossy_edits(worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow]) -> l
     """
     head = worktree.tree_of("HEAD")
     planned = {row.path for row in rows}
-    edits = [] if head is None else plan(worktree, saved.tree, head)
+    if head is None or planned.issuperset(changed_paths(worktree, saved.tree, head)):
+        return []
+    edits = plan(worktree, saved.tree, head)
     found = inexact(worktree, [row for row in edits if row.path not in planned])
     return [path for path, num_bytes in found.items() if num_bytes <= MAX_FILE_BYTES]
 

@@ -6,13 +6,13 @@ that are absent. Looking writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from expdb.git.attributes import ATTRIBUTE_FILE, drivers, filtered
 from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
-from expdb.git.disk import kind_of, walk_files
+from expdb.git.disk import Kind, kind_of, kinds_above, walk_files
 from expdb.git.index import GITLINK, SYMLINK, entries, fill_index, temp_index
 from expdb.git.objects import blob_id, checked_out, read_file
 from expdb.git.plan import PlanRow, path_states
@@ -84,8 +84,9 @@ def blockers(
             search.block(row.path, "its content is not in this repository", loses=False)
     _block_failing_filters(search, [row for row in rows if row.path not in kept])
     changed = _changed_since(worktree, saved, rows)
+    above = kinds_above(worktree.top, (row.path for row in rows))
     for row in rows:
-        _block_parents(search, row)
+        _block_parents(search, row, above)
         if row.before is None:
             _block_in_place(search, row)
         elif row.path in changed:
@@ -158,11 +159,11 @@ def _filtered_by(
         return filtered(worktree, paths, index=index)
 
 
-def _block_parents(search: _Search, row: PlanRow) -> None:
+def _block_parents(search: _Search, row: PlanRow, above: Mapping[str, Kind]) -> None:
     parts = row.path.split("/")
     for at in range(1, len(parts)):
         parent = "/".join(parts[:at])
-        kind = kind_of(search.worktree.top, parent)
+        kind = above[parent]
         if kind == "folder":
             continue
         if kind == "absent" or parent in search.deleted:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +31,19 @@ def kind_of(top: Path, path: str) -> Kind:
             return "absent"
         at = path.find("/", at + 1)
     return _kind(root + path)
+
+
+def kinds_above(top: Path, paths: Iterable[str]) -> dict[str, Kind]:
+    """Return what stands at each folder above the paths, as `kind_of` tells it."""
+    found: dict[str, Kind] = {}
+    for path in paths:
+        at = path.find("/")
+        while at >= 0:
+            above = path[:at]
+            if above not in found:
+                found[above] = kind_of(top, above)
+            at = path.find("/", at + 1)
+    return found
 
 
 def _kind(path: str) -> Kind:

@@ -54,6 +54,15 @@ def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...
     return tuple(sorted(rows, key=lambda row: row.path))
 
 
+def changed_paths(worktree: WorkTree, a: str, b: str) -> list[str]:
+    """Return the paths in which two trees differ.
+
+    Raises:
+        GitError: one of them is not in this repository.
+    """
+    return worktree.git(("diff-tree", "-r", "-z", "--name-only", "--no-renames", a, b)).names
+
+
 def absent_blobs(worktree: WorkTree, from_tree: str, to_tree: str) -> frozenset[str]:
     """Return the blobs of `to_tree` that are neither in `from_tree` nor in this repository.
 

@@ -21,7 +21,7 @@ from expdb.errors import NotFound, Refused
 from expdb.git.blockers import Blocked, blockers, folder_reason
 from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
-from expdb.git.disk import kind_of, remove_empty_folders, remove_path
+from expdb.git.disk import Kind, kind_of, kinds_above, remove_empty_folders, remove_path
 from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
 from expdb.git.plan import PlanRow, path_state, path_states, plan
 from expdb.git.raw import write_raw
@@ -127,11 +127,12 @@ def put_index_back(worktree: WorkTree, index_copy: Path) -> None:
 def _require_untouched(worktree: WorkTree, rows: Sequence[PlanRow], edited: list[str]) -> None:
     """Refuse before the first write where a path holds something that neither tree has."""
     deleted = frozenset(row.path for row in rows if row.after is None)
+    above = kinds_above(worktree.top, (row.path for row in rows if row.after is not None))
     for row in rows:
         in_place = row.after is not None and kind_of(worktree.top, row.path) == "folder"
         if in_place and folder_reason(worktree, row.path, deleted) is not None:
             edited.append(row.path)
-        parent = _parent_in_the_way(worktree, row, deleted)
+        parent = None if row.after is None else _parent_in_the_way(row.path, above, deleted)
         if parent is not None:
             edited.append(parent)
     if edited:
@@ -143,13 +144,11 @@ def _require_untouched(worktree: WorkTree, rows: Sequence[PlanRow], edited: list
         )
 
 
-def _parent_in_the_way(worktree: WorkTree, row: PlanRow, deleted: frozenset[str]) -> str | None:
-    if row.after is None:
-        return None
-    parts = row.path.split("/")
+def _parent_in_the_way(path: str, above: Mapping[str, Kind], deleted: frozenset[str]) -> str | None:
+    parts = path.split("/")
     for at in range(1, len(parts)):
         parent = "/".join(parts[:at])
-        kind = kind_of(worktree.top, parent)
+        kind = above[parent]
         if kind != "folder":
             return None if kind == "absent" or parent in deleted else parent
     return None

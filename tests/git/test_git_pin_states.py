@@ -41,7 +41,8 @@ def test_a_damaged_index_leaves_the_commit(repo):
     (repo.top / ".git/index").write_bytes(b"damaged " * 20)
     pin = take_pin(find_worktree(repo.top), store_root=repo.top / "runs")
     assert (pin.commit, pin.branch) == (repo.text("rev-parse", "HEAD"), "main")
-    assert pin.reasons == ("the work tree cannot be read: git status failed: index file corrupt",)
+    (reason,) = pin.reasons
+    assert reason.startswith("the work tree cannot be read: git status failed: ")
     assert not pin.reproducible
 
 

@@ -291,7 +291,7 @@ def _part_problems(run_dir: Path, status: Status) -> Iterator[str]:
     for name, size in status.files.items():
         if name.startswith("points/"):
             try:
-                found = os.stat(f"{run_dir}/{name}").st_size
+                found = os.stat(f"{run_dir}/{name}").st_size  # noqa: PTH116 - for every part of every run
             except (OSError, ValueError):
                 yield f"{name} is missing"
                 continue

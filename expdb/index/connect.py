@@ -27,6 +27,8 @@ MAX_BOUND: Final = 20_000
 BINDS_NAN: Final = int(duckdb.__version__.split(".")[0]) >= 2
 """DuckDB 1 binds a NaN inside a list as NULL."""
 
+SPECIAL: Final = frozenset("*?[]{}\\")
+
 Connection = duckdb.DuckDBPyConnection
 
 
@@ -42,6 +44,14 @@ def open_file(path: Path) -> Connection:
 def open_memory() -> Connection:
     """Open an empty database in memory."""
     return duckdb.connect(":memory:", config=CONFIG)
+
+
+def is_plain(path: Path) -> bool:
+    """Tell whether a path means to DuckDB what it says: `?` begins options, a backslash is a slash,
+    the others are of patterns.
+    """
+    name = str(path)
+    return name.isprintable() and not SPECIAL & set(name)
 
 
 def quoted(path: Path) -> str:

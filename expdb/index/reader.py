@@ -197,7 +197,9 @@ def _build(
     store: Store, base: _Base, loaded: Loaded, hidden: list[str], warnings: list[str]
 ) -> Connection | None:
     """Write the next generation and open it; None where it cannot be written."""
-    folder = _folders(store)[0]
+    folder = next(iter(_folders(store)), None)
+    if folder is None:
+        return None
     if not store.writable:
         warnings.append(
             f"the store {store.name} cannot be written; its index is kept in your cache folder"
@@ -213,11 +215,15 @@ def _build(
 
 
 def _folders(store: Store) -> list[Path]:
-    """Return where generations of the store are looked for; new ones go to the first."""
-    if store.writable:
-        return [store.layout.index]
+    """Return where generations of the store are looked for; new ones go to the first. None is where
+    no name of a file would mean to DuckDB what it says.
+    """
+    own = [store.layout.index]
+    if store.writable and connect.is_plain(store.root):
+        return own
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return [Path(cache).expanduser() / "expdb" / store.id / "index", store.layout.index]
+    cached = Path(cache).expanduser() / "expdb" / store.id / "index"
+    return [folder for folder in (cached, *own) if connect.is_plain(folder)]
 
 
 def _forget(store: Store) -> None:

@@ -71,7 +71,9 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
         except (UnicodeEncodeError, duckdb.InvalidInputException):
             # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
-            _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
+            _insert(
+                con, f"{prefix}{name}", COLUMNS[name], [tuple(map(readable, row)) for row in rows]
+            )
 
 
 def _key(table: str) -> str:

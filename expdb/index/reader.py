@@ -24,7 +24,7 @@ from expdb.index import build as builder
 from expdb.index import connect
 from expdb.index.connect import Connection
 from expdb.index.generations import Generations
-from expdb.index.rows import COLUMNS, SCHEMA, Tables, version_text
+from expdb.index.rows import COLUMNS, SCHEMA, Tables, readable, version_text
 from expdb.index.scan import Loaded, load, scan
 from expdb.model import Ref, Run
 from expdb.store.refs import read_refs
@@ -74,12 +74,16 @@ class Reader:
         self.con.close()
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; a damaged index is built again, and the query asked again."""
+        """Return all rows of a query; a damaged index is built again, and the query asked again.
+
+        A text that is not UTF-8 is looked for as the index has it.
+        """
+        bound = [readable(value) for value in params]
         try:
-            return self.con.execute(sql, list(params)).fetchall()
+            return self.con.execute(sql, bound).fetchall()
         except DAMAGED:
             self._build_again()
-            return self.con.execute(sql, list(params)).fetchall()
+            return self.con.execute(sql, bound).fetchall()
 
     def table(self, sql: str) -> pa.Table:
         """Return all rows of a query in Arrow's form; a damaged index is built again."""

@@ -211,14 +211,10 @@ def _count(value: Any) -> int:
     return value if type(value) is int and -BIGINT < value < BIGINT else 0
 
 
-def readable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return the rows with every lone surrogate replaced: the database takes only UTF-8."""
-    return [tuple(_readable(value) for value in row) for row in rows]
-
-
-def _readable(value: Any) -> Any:
+def readable(value: Any) -> Any:
+    """Return a value with every lone surrogate replaced: the database takes only UTF-8."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
-        return [_readable(item) for item in value]
+        return [readable(item) for item in value]
     return value

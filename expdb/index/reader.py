@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from expdb import text
 from expdb.errors import NotFound
 from expdb.index import engine
+from expdb.index.connect import readable
 from expdb.index.engine import Connection
 from expdb.index.newest import Base, forget, open_newest
 from expdb.index.overlay import lay_over
@@ -72,12 +73,16 @@ class Reader:
         self.con.close()
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; a damaged index is built again, and the query asked again."""
+        """Return all rows of a query; a damaged index is built again, and the query asked again.
+
+        A text that is not UTF-8 is looked for as the index has it.
+        """
+        bound = [readable(value) for value in params]
         try:
-            return self.con.execute(sql, list(params)).fetchall()
+            return self.con.execute(sql, bound).fetchall()
         except DAMAGED:
             self._build_again()
-            return self.con.execute(sql, list(params)).fetchall()
+            return self.con.execute(sql, bound).fetchall()
 
     def table(self, sql: str) -> pa.Table:
         """Return all rows of a query in Arrow's form; a damaged index is built again."""

@@ -175,16 +175,3 @@ def _int(value: Any) -> int | None:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and -BIGINT < value < BIGINT else 0
-
-
-def readable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return the rows with every lone surrogate replaced: the database takes only UTF-8."""
-    return [tuple(_readable(value) for value in row) for row in rows]
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
-    return value

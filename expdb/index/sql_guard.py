@@ -105,7 +105,10 @@ def checked(con: Connection, text: str, params: Sequence[Any] | Mapping[str, Any
         BadInput: it is no SQL, or anything but one SELECT.
     """
     try:
+        text.encode()
         given = con.extract_statements(text)
+    except UnicodeEncodeError as error:
+        raise BadInput("the statement is not UTF-8 text") from error
     except duckdb.Error as error:
         raise refusal(error) from error
     if len(given) != 1:

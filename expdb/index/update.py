@@ -65,7 +65,9 @@ def _build(
     store: Store, base: Base, loaded: Loaded, hidden: list[str], warnings: list[str]
 ) -> Connection | None:
     """Write the next generation and open it; None where it cannot be written."""
-    folder = folders(store)[0]
+    folder = next(iter(folders(store)), None)
+    if folder is None:
+        return None
     if not store.writable:
         warnings.append(
             f"the store {store.name} cannot be written; its index is kept in your cache folder"

@@ -191,7 +191,7 @@ def _all_visible(source: Source) -> list[Path] | None:
 
     The summaries count visible points: as many points in the parts means that none is hidden.
     """
-    if not source.is_over:
+    if not (source.is_over and connect.is_plain(source.layout.root)):
         return None
     try:
         if journals(source.layout, 1):

@@ -49,9 +49,16 @@ def open_store(root: Path, *, create: bool = False) -> Store:
         NotFound: there is none.
         Unsupported: a newer expdb wrote it.
         Corrupt: store.json is damaged, or the store cannot be made.
-        BadInput: it would be made in the top folder of a git repository.
+        BadInput: it would be made in the top folder of a git repository; its path is not UTF-8.
     """
     root = root.absolute()
+    try:
+        str(root).encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"the path of the store {_short(root)!a} is not UTF-8",
+            hint="another place: expdb --store DIR, or in training expdb.store=DIR",
+        ) from None
     layout = StoreLayout(root)
     try:
         data = read_json(layout.store_json)

@@ -175,7 +175,7 @@ def _report(context: Context, error: click.ClickException | ExpdbError) -> int:
 
 
 def _hints(context: Context, error: ExpdbError) -> tuple[str, ...]:
-    from expdb.store.resolve import NoSuchRun
+    from expdb.store.candidates import NoSuchRun
 
     if not isinstance(error, NoSuchRun):
         return error.hints

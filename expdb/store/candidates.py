@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from expdb import text
-from expdb.errors import Ambiguous
+from expdb.errors import Ambiguous, NotFound
 from expdb.model import Objective, Ref, RunState
 from expdb.store.runword import STEP
 
@@ -84,6 +84,21 @@ def say(word: str, row: ResolveRow, step: int | None, *, how: str = "", note: st
     inside = f"{inside}: {note}" if note else inside
     at = "" if step is None else f"@{step}"
     return text.plain(f"{word} = {row.id}{at} ({inside})")
+
+
+class NoSuchRun(NotFound):
+    """A word that names nothing in the store; it may be an experiment that was never run."""
+
+    def __init__(self, word: str, rows: Sequence[ResolveRow], *, hint: tuple[str, ...]) -> None:
+        super().__init__(f"no run, ref or experiment is called {text.plain(word)}", hint=hint)
+        self.word = word
+        self.known = frozenset(row.experiment for row in rows)
+        """The experiments that have runs."""
+
+
+def no_such_run(word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref]) -> NoSuchRun:
+    """Return the error for a word that names nothing, with what it may mean."""
+    return NoSuchRun(word, rows, hint=hints(word, rows, refs))
 
 
 def hints(word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref]) -> tuple[str, ...]:

@@ -24,17 +24,6 @@ from expdb.store.candidates import ResolveRow as ResolveRow
 from expdb.store.direction import natural_mode
 from expdb.store.runword import SELECTORS, STEP, Expr, parse
 
-
-class NoSuchRun(NotFound):
-    """A word that names nothing in the store; it may be an experiment that was never run."""
-
-    def __init__(self, word: str, rows: Sequence[ResolveRow], *, hint: tuple[str, ...]) -> None:
-        super().__init__(f"no run, ref or experiment is called {text.plain(word)}", hint=hint)
-        self.word = word
-        self.known = frozenset(row.experiment for row in rows)
-        """The experiments that have runs."""
-
-
 MetricValues = Callable[[str], Mapping[str, float]]
 """Metric name -> its last value in each run that has it."""
 
@@ -391,9 +380,7 @@ class _Search:
             raise BadInput(
                 f"{text.plain(tail)} is no step", hint="after @ comes a number, best or last"
             )
-        raise NoSuchRun(
-            expr.word, self.rows, hint=candidates.hints(expr.word, self.rows, self.refs)
-        )
+        raise candidates.no_such_run(expr.word, self.rows, self.refs)
 
 
 def _metric(row: ResolveRow) -> str:

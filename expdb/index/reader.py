@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAMAGED = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
-"""What DuckDB raises on a file whose blocks are not what they were."""
+"""What DuckDB raises on a file whose blocks are not what they were; where a checksum says it, the
+base of all its errors.
+"""
 
 
 class Reader:
@@ -80,19 +82,21 @@ class Reader:
         """Return all rows of a query; a damaged index is built again, and the query asked again."""
         try:
             return self.con.execute(sql, list(params)).fetchall()
-        except DAMAGED:
-            self._build_again()
+        except duckdb.Error as error:
+            self._build_again(error)
             return self.con.execute(sql, list(params)).fetchall()
 
     def table(self, sql: str) -> pa.Table:
         """Return all rows of a query in Arrow's form; a damaged index is built again."""
         try:
             return self.con.sql(sql).to_arrow_table()
-        except DAMAGED:
-            self._build_again()
+        except duckdb.Error as error:
+            self._build_again(error)
             return self.con.sql(sql).to_arrow_table()
 
-    def _build_again(self) -> None:
+    def _build_again(self, error: duckdb.Error) -> None:
+        if not (isinstance(error, DAMAGED) or "Corrupt database file" in str(error)):
+            raise error
         self.close()
         _forget(self.store)
         self.con = open_reader(self.store, afresh=True).con

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+SOAK_REPEAT ?= 1
 # Tests write and sync many small files; a file system in memory, where it is large enough, halves the waiting.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 6000000 ] 2>/dev/null && echo /dev/shm)
 export OMP_NUM_THREADS := 1
@@ -61,8 +62,10 @@ bench-peers: $(PEERS:%=.bench/%/.installed) ## make .bench/<peer> for each track
 	.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-soak: $(STAMP) ## the long tests, without a bound on time (SOAK=n multiplies the examples)
-	$(BIN)/python -m pytest -n $(WORKERS) -m soak
+soak: $(STAMP) ## the long tests (SOAK=n: n times the examples; SOAK_REPEAT=n: n times in a row; TESTS=tests/faults)
+	for round in $$(seq $(SOAK_REPEAT)); do \
+		$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest -n $(WORKERS) -m soak $(TESTS) || exit 1; \
+	done
 
 gpu: $(STAMP) ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from expdb.model import Ref, Run
 
 DAMAGED = (engine.IOException, engine.FatalException, engine.InternalException)
-"""What DuckDB raises on a file whose blocks are not what they were."""
+"""What DuckDB raises on a file whose blocks are not what they were; where a checksum says it, the
+base of all its errors.
+"""
 
 
 class Reader:
@@ -80,8 +82,8 @@ class Reader:
         bound = [readable(value) for value in params]
         try:
             return self.con.execute(sql, bound).fetchall()
-        except DAMAGED:
-            self._build_again()
+        except engine.Error as error:
+            self._build_again(error)
             return self.con.execute(sql, bound).fetchall()
 
     def table(self, sql: str) -> pa.Table:
@@ -89,11 +91,13 @@ class Reader:
         engine.whole()
         try:
             return self.con.sql(sql).to_arrow_table()
-        except DAMAGED:
-            self._build_again()
+        except engine.Error as error:
+            self._build_again(error)
             return self.con.sql(sql).to_arrow_table()
 
-    def _build_again(self) -> None:
+    def _build_again(self, error: engine.Error) -> None:
+        if not (isinstance(error, DAMAGED) or "Corrupt database file" in str(error)):
+            raise error
         self.close()
         forget(self.store)
         self.con = open_reader(self.store, afresh=True).con

@@ -23,7 +23,7 @@ from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.media import seal_journal
 from expdb.store.media_journal import media_journals
 from expdb.store.parts import PartEntry, read_list
-from expdb.store.runs import ENDED, read_run
+from expdb.store.runs import ENDED, GONE, read_run
 from expdb.store.seal import is_covered, seal, unlisted
 from expdb.store.status import Status, read_status, write_status
 
@@ -150,8 +150,10 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
         last = attempts[-1] if attempts else 0
         counted = writers.sealed_through(layout, last, assume_dead=assume_dead)
         counted |= {rank: seq for (number, rank), seq in through.items() if number == last}
+        is_short = GONE in run.problems
         book = recount(layout, through_seq=counted, known=run.series)
-        state = _record_crash(layout, state, book, last, ended_at_ms)
+        lost = _num_lost(run.series, book) if is_short else 0
+        state = _record_crash(layout, state, book, last, ended_at_ms, lost)
         _remove(journals)
     return state
 
@@ -308,8 +310,19 @@ def count_again(
     return book
 
 
+def _num_lost(known: Mapping[str, Series], book: series.SeriesBook) -> int:
+    """Return how many points were counted before and are not there now."""
+    now = {key: item.count for key, item in book.series.items()}
+    return sum(max(0, item.count - now.get(key, 0)) for key, item in known.items())
+
+
 def _record_crash(
-    layout: RunLayout, state: RunState, book: series.SeriesBook, attempt: int, ended_at_ms: int
+    layout: RunLayout,
+    state: RunState,
+    book: series.SeriesBook,
+    attempt: int,
+    ended_at_ms: int,
+    lost: int,
 ) -> RunState:
     try:
         status = read_status(layout)
@@ -317,6 +330,7 @@ def _record_crash(
         status = Status()
     except Corrupt:
         return state  # overwriting it would hide the damage
+    status.num_dropped += lost
     if status.state == "running":
         steps = [item.last_step for item in book.series.values()]
         steps += [] if status.last_step is None else [status.last_step]

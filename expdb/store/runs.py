@@ -42,6 +42,7 @@ ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
 MODES: tuple[Literal["min", "max"], ...] = ("min", "max")
 READINGS: tuple[Literal["last", "best", "mean_last_3"], ...] = ("last", "best", "mean_last_3")
 SILENT = "the process died without a word"
+GONE = "points that series.json counts are in no file any more"
 
 
 def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
@@ -315,8 +316,11 @@ def _count_journals(
 ) -> None:
     after = book.through(attempt, 0)
     values = points.live_values(layout, attempt, 0, after_seq=after, problems=problems)
-    for key, column in points.as_columns(values).items():
+    columns = points.as_columns(values)
+    for key, column in columns.items():
         book.update(key, column.steps, column.values)
+    if after and not columns and points.is_short(layout, attempt, after):
+        problems.append(GONE)
 
 
 def _version(path: Path) -> tuple[int, int] | None:

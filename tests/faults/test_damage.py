@@ -192,4 +192,4 @@ def test_a_damaged_file_of_a_run_is_named_and_the_rest_is_read(
         except AssertionError as error:
             wrong.append(f"{name} {damage.__name__}: {error}")
         capsys.readouterr()
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)

@@ -12,13 +12,14 @@ import expdb
 from expdb.cli.main import main
 from expdb.index.reader import open_reader
 from expdb.query.rank import ranking
-from expdb.store.layout import RunLayout
+from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.parts import read_list
 from expdb.store.recorder import Recorder
+from expdb.store.recover import run_lock
 from expdb.store.status import Status, write_status
 from expdb.store.store import open_store
 from tests.faults.counting import Tally
-from tests.store.fsck_made import check, finished, points, repair
+from tests.store.fsck_made import check, finished, name_ref, points, repair
 
 pytestmark = pytest.mark.slow
 
@@ -121,3 +122,67 @@ def test_case_a30_one_damaged_file_hides_no_other_run(
     # What other engines read is whole again.
     for part in hurt.points.glob("part-*.parquet"):
         assert pq.read_table(part).num_rows
+
+
+@pytest.mark.parametrize("kind", ["refs/baseline.json", "ops/*/*.json", "clock", "locks/*.lock"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"\0" * 50, b"{", b"\x89PNG\r\n", b"[]", b'{"run": 3}'],
+    ids=["empty", "zeroed", "cut", "foreign", "list", "fields"],
+)
+def test_a_damaged_file_of_the_store_hides_no_run(
+    make_run_dir: MakeRun,
+    store_root: Path,
+    faults: Tally,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    damage: bytes,
+) -> None:
+    layouts = [finished(make_run_dir) for _ in range(2)]
+    name_ref(store_root, "baseline", layouts[0].id)
+    with run_lock(store_root, layouts[1]):
+        lock = next(StoreLayout(store_root).locks.iterdir()).read_bytes()
+    (StoreLayout(store_root).locks / "run-left.lock").write_bytes(lock)
+    listed(store_root)
+    before = points(layouts[0])
+    [path] = (store_root / ".expdb").glob(kind)
+    path.write_bytes(damage)
+    faults.fault()
+    for _ in range(2):
+        rows, _ = listed(store_root)
+        assert set(rows) == {layout.id for layout in layouts}
+    for words in (["ls"], ["show", layouts[0].id], ["ops"], ["fsck"], ["reindex"]):
+        assert main(["--store", str(store_root), *words]) in (0, 5), words
+        assert "fault in expdb" not in capsys.readouterr().err, words
+    if kind.startswith(("refs", "ops")):
+        assert any(path.name in item.path for item in check(store_root).problems)
+    assert path.read_bytes() == damage
+    repair(store_root)
+    faults.compare(before, points(layouts[0]))
+    assert set(listed(store_root)[0]) == {layout.id for layout in layouts}
+    assert kind != "ops/*/*.json" or path.read_bytes() == damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"\0" * 50, b"[]", b'{"format": 99}'],
+    ids=["empty", "cut", "zeroed", "list", "newer"],
+)
+def test_a_damaged_store_json_is_named_and_nothing_is_changed(
+    make_run_dir: MakeRun, store_root: Path, faults: Tally, damage: bytes,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    finished(make_run_dir)
+    path = StoreLayout(store_root).store_json
+    path.write_bytes(damage)
+    before = files_of(store_root)
+    faults.fault()
+    for words in (["ls"], ["fsck"], ["reindex"]):
+        assert main(["--store", str(store_root), *words]) == 5, words
+        said = capsys.readouterr().err
+        assert "store" in said
+        assert "fault in expdb" not in said
+    with pytest.raises(expdb.ExpdbError):
+        expdb.start({"expdb": {"print": "quiet"}}, store=store_root)
+    assert files_of(store_root) == before
+    assert path.read_bytes() == damage

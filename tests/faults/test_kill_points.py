@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,30 @@ def test_many_recover_at_once(make_run_dir: MakeRun, store_root: Path, faults: T
         children = [Child(work) for _ in range(4)]
         assert [child.wait() for child in children] == [0] * 4
         check_recovered(layout, store_root, 13, faults)
+
+
+@pytest.mark.parametrize("how", ["empty", "gone"])
+def test_points_that_were_counted_and_are_in_no_file_are_named_and_counted_as_lost(
+    make_run_dir: MakeRun, store_root: Path, faults: Tally, how: str, dead: dict[str, Any]
+) -> None:
+    layout = make_run_dir(who=dead)
+    item = Recorder(layout, run=layout.id, attempt=1)
+    for step in range(7):
+        item.write(("a", "b"), (float(step), 0.5), step, step)
+    item.save_book()
+    item.abandon()
+    [journal] = layout.attempt(1).glob("*.wal")
+    if how == "empty":
+        journal.write_bytes(b"")
+    else:
+        journal.unlink()
+    faults.fault()
+    said = ("points that series.json counts are in no file any more",)
+    assert read_run(layout.root, store_root=store_root).problems == said
+    assert unsound(store_root) != []
+    recover(store_root, layout)
+    run = read_run(layout.root, store_root=store_root)
+    assert (run.problems, run.num_dropped, dict(run.series)) == ((), 14, {})
+    recover(store_root, layout)
+    assert read_run(layout.root, store_root=store_root).num_dropped == 14
+    assert unsound(store_root) == []

@@ -80,7 +80,7 @@ def listed(root: Path, wanted: dict[str, str]) -> None:
 
 def test_two_users_of_a_group_share_a_store(shared: Path, faults: Tally) -> None:
     root = shared / "runs"
-    expdb.start(config(), name="first", store=shared / "warm").finish()  # all is imported now
+    _import_all(shared / "warm")
     as_user(ADA, lambda: log(root, "of/ada"))
     as_user(BEN, lambda: log(root, "of/ada"))  # in the same folder of an experiment
 
@@ -129,6 +129,18 @@ def test_two_users_of_a_group_share_a_store(shared: Path, faults: Tally) -> None
                        if name != lost else before[name])  # fmt: skip
     as_user(ADA, lambda: main(["--store", str(root), "rm", hers]))
     assert unsound(root) == []
+
+
+def _import_all(root: Path) -> None:
+    """Import what the verbs import: another user may not read this Python's files."""
+    expdb.start(config(), name="first", store=root).finish()
+    [folder] = run_dirs_of(root)
+    run, store = folder.name[4:], ["--store", str(root)]
+    for words in (["ls"], ["label", run, "x"], ["note", run, "x"], ["tag", "t", run]):
+        assert main([*store, *words]) == 0
+    assert main([*store, "baseline", run]) == 0
+    assert main([*store, "rm", run]) == 4
+    expdb.attach(run, store=root).finish()
 
 
 # -------------------------------------------------------------------------------------- copies

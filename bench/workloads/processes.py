@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from bench import check, data, table
 from bench.environments import Failed, Place, answer_of
@@ -79,20 +79,28 @@ def _read_back(
 ) -> tuple[bool, int]:
     """Return whether all runs are whole in all metrics, and how many are."""
     place.ask(peer, "filled", job)
-    whole, steps = 0, int(str(job["steps"]))
-    for run in runs:
-        is_whole = True
-        for metric in data.metric_names(METRICS):
-            asked = {**job, "metric": metric, "runs": [run]}
-            try:
-                read, _ = place.ask(peer, "series", asked)
-                is_whole &= check.series(read["answer"], [run], metric, steps).right
-            except Failed:
-                is_whole = False
-            if peer != "expdb":
-                break  # a process a metric takes minutes with some; one shows whether it is there
-        whole += is_whole
-    return whole == len(runs), whole
+    damaged: set[str] = set()
+    steps = int(str(job["steps"]))
+    for metric in data.metric_names(METRICS):
+        for run, answer in _series(place, peer, job, metric, runs).items():
+            if not check.series(answer, [run], metric, steps).right:
+                damaged.add(run)
+    return not damaged, len(runs) - len(damaged)
+
+
+def _series(
+    place: Place, peer: str, job: dict[str, object], metric: str, runs: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return run -> what was read of it; all at once, or one by one where one cannot be read."""
+    try:
+        read, _ = place.ask(peer, "series", {**job, "metric": metric, "runs": runs})
+    except Failed:
+        if len(runs) == 1:
+            return {runs[0]: {}}
+        each = [_series(place, peer, job, metric, [run]) for run in runs]
+        return {run: answer for found in each for run, answer in found.items()}
+    found = read["answer"]
+    return {run: {run: found[run]} if run in found else {} for run in runs}
 
 
 def shown(rows: list[Row]) -> str:

@@ -258,3 +258,30 @@ def test_tail_shows_a_last_line_without_an_end_of_a_run_that_is_over(here, live)
     assert done.out.splitlines()[:2] == ["line 1", "RuntimeError: out of memory"]
     one = here("--store", str(live.root.parents[1]), "tail", RUN, "-n", "1")
     assert one.out.splitlines()[0] == "RuntimeError: out of memory"
+
+
+def test_log_why_names_what_moved_the_metric(here, ids):
+    worse = ids("exp01")
+    done = here("log", "--why", "val/loss", worse)
+    assert done.code == 0
+    assert done.out.splitlines()[-2].startswith("cause   optim.lr 0.003 -> 0.01  val/loss +0.180")
+    assert here("log", "--why", "val/loss", worse, "-q").out == "optim.lr\n"
+    data = json.loads(here("log", "--why", "val/loss", worse, "--json").out)
+    assert data["run"] == worse
+    assert data["causes"][0]["pairs"][0]["after"] == [worse]
+    everything = json.loads(here("log", "--why", "val/loss", "--json").out)
+    assert everything["run"] is None
+    assert "knobs.py" in [cause["name"] for cause in everything["causes"]]
+
+
+@pytest.mark.parametrize(
+    "words", [("exp01",), ("--why", "val/loss", "--graph"), ("--why", "val/loss", "--csv")]
+)
+def test_log_why_refuses_what_it_would_not_use(here, words):
+    assert here("log", *words).code == 2
+
+
+def test_log_why_of_an_unknown_metric_names_the_nearest(here):
+    done = here("log", "--why", "val/los")
+    assert done.code == 3
+    assert "nearest: val/loss" in done.err

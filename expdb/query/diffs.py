@@ -108,10 +108,8 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
 
     `places` are folders in whose repositories the trees are looked for, in that order.
     """
-    for run in runs:
-        if run.pin.tree is None:
-            why = run.pin.reasons[0] if run.pin.reasons else "its code was not pinned"
-            return CodeDiff(same_tree=None, note=f"{_label(run)}: {why}")
+    if why := unpinned(runs):
+        return CodeDiff(same_tree=None, note=why)
     note = next(
         (
             f"{_label(r)}: {r.pin.reasons[0]}"
@@ -123,10 +121,10 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
     trees = [run.pin.tree for run in runs if run.pin.tree is not None]
     if len(set(trees)) == 1:
         return CodeDiff(same_tree=True, note=note)
-    worktree = _repository(places, trees)
+    worktree = repository(places, trees)
     if not isinstance(worktree, WorkTree):
         missing = next((run for run in runs[1:] if run.pin.tree != trees[0]), runs[0])
-        return CodeDiff(same_tree=False, note=note or _not_here(worktree, runs[0], missing))
+        return CodeDiff(same_tree=False, note=note or not_here(worktree, runs[0], missing))
     try:
         files = _files(worktree, trees)
     except (GitError, subprocess.SubprocessError) as error:
@@ -134,7 +132,16 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
     return CodeDiff(same_tree=False, files=files, note=note)
 
 
-def _repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
+def unpinned(runs: Sequence[Run]) -> str:
+    """Return which run has no code to compare, and why; empty where all have."""
+    for run in runs:
+        if run.pin.tree is None:
+            why = run.pin.reasons[0] if run.pin.reasons else "its code was not pinned"
+            return f"{_label(run)}: {why}"
+    return ""
+
+
+def repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
     """Return the repository that holds all trees, or why there is none."""
     why = "their commits are not in this repository"
     reasons = []
@@ -147,7 +154,8 @@ def _repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
     return reasons[0] if len(reasons) == len(places) and reasons else why
 
 
-def _not_here(why: str, first: Run, other: Run) -> str:
+def not_here(why: str, first: Run, other: Run) -> str:
+    """Return why the code of two runs cannot be compared, with their commits."""
     if first.pin.pinned and other.pin.pinned:
         return f"{first.pin.pinned[:7]} and {other.pin.pinned[:7]}: {why}"
     return why

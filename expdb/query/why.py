@@ -63,7 +63,7 @@ def why(reader: Reader, metric: str, *, run: str | None = None, head: RunAt | No
         noise=noise,
         run=run,
         root=way[0].runs[0] if way else None,
-        root_name=way[0].names[0] if way else "",
+        root_name=way[0].name if way else "",
         root_value=way[0].mean if way else None,
         steps=tuple(steps) if run is not None else tuple(s for s in steps if s.is_confounded),
         total=judge.delta(way[0], way[-1]) if len(way) > 1 else None,
@@ -141,7 +141,7 @@ class _Judge:
         if delta is not None and any(map(_spoils, changes)):
             delta = replace(delta, outcome=Outcome.INCONCLUSIVE)
         return Step(
-            run=new.runs[0], name=new.names[0], parent=old.runs[0], value=new.mean,
+            run=new.runs[0], name=new.name, parent=old.runs[0], value=new.mean,
             delta=delta, changes=changes, unknown=unknown, left=left,
         )  # fmt: skip
 

@@ -51,7 +51,7 @@ Text = tuple[str | None, str | None]
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """The runs of one make; they differ from each other in the seed alone."""
+    """The runs of one make: of one name, and different from each other in the seed alone."""
 
     config: Mapping[str, Text]
     start: str
@@ -62,7 +62,7 @@ class Group:
     tree: str | None
     environment: Mapping[str, str]
     data: Mapping[str, str]
-    names: list[str] = field(default_factory=list)
+    name: str
     runs: list[str] = field(default_factory=list)
     """All of them, the oldest first."""
     found: dict[int | None, tuple[str, float]] = field(default_factory=dict)
@@ -96,15 +96,15 @@ def groups_of(
         files = used.get(run)
         unknown = "" if has else run
         code = tree if files is None else frozenset(files.items())
-        key = frozenset(config.items()), start, unknown, code, environment, data
+        key = name, frozenset(config.items()), start, unknown, code, environment, data
         if key not in made:
             made[key] = Group(
+                name=name,
                 config=config, start=start, has_config=has, used=files, tree=tree,
                 environment=_texts(environment), data=_digests(data),
             )  # fmt: skip
         group = made[key]
         group.runs.append(run)
-        group.names.append(name)
         if state == "finished" and value is not None and math.isfinite(value):
             group.found[seed] = run, value
     return list(made.values())

@@ -285,3 +285,19 @@ def test_log_why_of_an_unknown_metric_names_the_nearest(here):
     done = here("log", "--why", "val/los")
     assert done.code == 3
     assert "nearest: val/loss" in done.err
+
+
+def test_compare_code_is_a_patch_and_stat_its_files(here):
+    done = here("compare", "baseline", "exp07_code", "--code")
+    assert done.code == 0
+    assert done.out.splitlines()[-2:] == ["-WIDTH = 1", "+WIDTH = 2"]
+    stat = here("compare", "baseline", "exp07_code", "--stat").out.splitlines()
+    assert stat[1:] == ["  M knobs.py  +1  -1", "1 file, +1 -1"]
+    data = json.loads(here("compare", "baseline", "exp07_code", "--code", "--json").out)
+    assert "+WIDTH = 2\n" in data["code"]["patches"][0]["patch"]
+    assert (
+        "patches" not in json.loads(here("compare", "baseline", "exp07_code", "--json").out)["code"]
+    )
+    assert "the same code" in here("compare", "baseline", "exp01", "--code").out
+    for more in ("--csv", "-q", "--config", "--fail-if=worse"):
+        assert here("compare", "baseline", "exp01", "--code", more).code == 2

@@ -116,9 +116,9 @@ def _runs(
     stat: bool,
 ) -> set[str]:
     from expdb.query.compare import comparison
+    from expdb.report import at_once, json, rows_out, verdict
     from expdb.report import comparison as report
     from expdb.report import comparison_tables as tables
-    from expdb.report import json, rows_out, verdict
 
     out = context.out
     found = comparison(reader, targets, metric=metric, step=step)
@@ -142,7 +142,7 @@ def _runs(
     else:
         out.lines(report.render(found, out.style, all=all_rows, config_only=config_only))
         if not config_only:
-            out.next(verdict.settle(found))
+            out.next([*verdict.settle(found), *at_once.next_commands(found, out.talk_style)])
     return {item.outcome.value for item in found.verdicts}
 
 

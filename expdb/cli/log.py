@@ -87,7 +87,7 @@ def _graph(
     as_json: bool,
 ) -> None:
     from expdb.query.history import history
-    from expdb.report import graph, json_history
+    from expdb.report import at_once, graph, json_history
 
     out = context.out
     with context.reader() as reader:
@@ -107,7 +107,10 @@ def _graph(
         elif quiet:
             out.lines([row.id for node in found.nodes for row in node.rows])
         elif found.nodes:
-            out.lines(graph.render(found, out.style), page=True)
+            lines = graph.render(found, out.style)
+            apart = at_once.of_history(found, out.style)
+            out.lines([*lines, *(["", *apart] if apart else [])], page=True)
+            out.next(at_once.next_of_history(found, out.talk_style))
             say_rest(out, "text", found.num_shown, found.num_all, limit, "runs")
         elif chosen.is_all:
             out.talk(f"no runs yet in the store {out.talk_style.say(reader.store.name)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Run
 from expdb.query.compare_results import CodeDiff, ConfigDiff, FileDiff, NamedDiff
 from expdb.query.results import ABSENT
+from expdb.query.things import PACKAGE
+from expdb.store.layout import StoreLayout
+from expdb.store.packages import read_packages
 from expdb.store.siblings import is_sibling
 
 
@@ -80,9 +84,25 @@ def _counted(run: Run, ignore: Sequence[str], seed_key: str) -> dict[str, Any]:
         raise Corrupt(f"the config in run.json of {run.id} is damaged") from error
 
 
-def environment_diff(runs: Sequence[Run]) -> tuple[NamedDiff, ...]:
-    """Return every named text of the environments, sorted."""
-    return _named([run.attempt.environment if run.attempt else {} for run in runs])
+def environment_diff(runs: Sequence[Run], store: StoreLayout) -> tuple[NamedDiff, ...]:
+    """Return every named text of the environments, sorted, then the packages that differ.
+
+    Of installed packages only those stand here, as `package NAME`, whose version is not the same in
+    all runs; where the store lacks a list of them, the digests of the lists stand for them.
+    """
+    maps = [run.attempt.environment if run.attempt else {} for run in runs]
+    named = _named(maps)
+    lists = [read_packages(store, one.get("packages")) for one in maps]
+    known = [one for one in lists if one is not None]
+    if len(known) < len(lists):
+        return named
+    apart = {diff.name for diff in named}
+    packages = (
+        replace(diff, name=PACKAGE + diff.name)
+        for diff in _named(known)
+        if len(set(diff.values)) > 1 and diff.name not in apart
+    )
+    return (*(diff for diff in named if diff.name != "packages"), *packages)
 
 
 def data_diff(runs: Sequence[Run]) -> tuple[NamedDiff, ...]:

@@ -27,7 +27,7 @@ from expdb.query.history_results import CodeChange, History, KeyChange, Node
 from expdb.query.noise import settings_of
 from expdb.query.results import RunRow
 from expdb.query.runs import baseline_row, default_objective, run_rows
-from expdb.query.things import HOST_CLASS, used_changes
+from expdb.query.things import counts, used_changes
 
 FACTS: Final = """
     SELECT r.id, r.fork, r.fork_step, r.tree, r.branch, a.data, a.environment
@@ -75,7 +75,7 @@ class _Family:
             return ()
         mine, other = self.facts[row.id].environment, self.facts[parent.id].environment
         differ = (name for name in mine if other.get(name, mine[name]) != mine[name])
-        return tuple(sorted(name for name in differ if name not in HOST_CLASS))
+        return tuple(sorted(name for name in differ if counts(name)))
 
     def trees(self, row: RunRow) -> tuple[str, str] | None:
         """Return the trees of the parent and of the run where they differ."""

@@ -14,10 +14,12 @@ from expdb.index.reader import Reader
 if TYPE_CHECKING:
     from expdb.query.compare_results import Comparison, NamedDiff
 
-HOST_CLASS: Final = frozenset({"cpu", "driver"})
-"""Names of the environment that say on what kind of machine a run was, and no more: the machines of
-one cluster differ in them, and a job gets any.
+SHOWN_ONLY: Final = frozenset({"cpu", "driver", "packages"})
+"""Names of the environment that are shown and do not count: the machines of one cluster differ in
+them, and most packages are never imported. Those that decide numbers stand by their own names.
 """
+PACKAGE: Final = "package "
+"""What stands before the name of an installed package that differs."""
 
 USED: Final = """
     WITH pairs AS (SELECT unnest(?) AS run, unnest(?) AS parent),
@@ -59,7 +61,12 @@ def things_between(comparison: Comparison) -> tuple[str, ...]:
 
 def differing(environment: Sequence[NamedDiff]) -> list[str]:
     """Return the names of an environment that differ and can move a number."""
-    return [diff.name for diff in environment if diff.name not in HOST_CLASS and _differs(diff)]
+    return [diff.name for diff in environment if counts(diff.name) and _differs(diff)]
+
+
+def counts(name: str) -> bool:
+    """Tell whether a name of the environment can move a number."""
+    return name not in SHOWN_ONLY and not name.startswith(PACKAGE)
 
 
 def _differs(diff: NamedDiff) -> bool:

@@ -19,7 +19,7 @@ from expdb.model import Objective
 from expdb.query.config_changes import decode
 from expdb.query.results import ABSENT
 from expdb.query.runs import value_sql
-from expdb.query.things import HOST_CLASS
+from expdb.query.things import counts
 from expdb.query.why_results import Change
 
 RUNS: Final = """
@@ -133,7 +133,7 @@ def _used(reader: Reader) -> dict[str, dict[str, Hashable]]:
 
 def _texts(environment: str | None) -> dict[str, str]:
     found = json.loads(environment or "{}")
-    return {str(k): str(v) for k, v in found.items() if k not in HOST_CLASS}
+    return {str(k): str(v) for k, v in found.items() if counts(str(k))}
 
 
 def _digests(data: str | None) -> dict[str, str]:

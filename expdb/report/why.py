@@ -106,8 +106,8 @@ def _way(found: Why, style: Style, decimals: int) -> list[str]:
         )
         for step in found.steps
     ]
-    sums = (metric(last.value, decimals, key=key), style.run(found.run or ""))
-    width = max(cells(row[0]) for row in [*rows, sums])
+    end = metric(last.value, decimals, key=key)
+    width = max(cells(end), *(cells(row[0]) for row in rows))
     words = [_beyond(delta, style, decimals, key) for *_, delta in rows]
     taken = max(cells(f"  {'':{width}}  {run}    ") for _, run, *_ in rows)
     room = max(style.width - taken - max(map(cells, words)), LEAST_CHANGE)
@@ -123,7 +123,7 @@ def _way(found: Why, style: Style, decimals: int) -> list[str]:
     if total is not None:
         since = f"{signed(total.value, decimals, key=key)} since {style.run(found.root or '')}"
         since += f"  {_beyond(total, style, decimals, key)}"
-    return [*lines, f"  {sums[0]:>{width}}  {sums[1]}  {since}".rstrip()]
+    return [*lines, f"  {right(end, width)}  {style.run(found.run or '')}  {since}".rstrip()]
 
 
 def _beyond(delta: MeanDelta | None, style: Style, decimals: int, key: str) -> str:

@@ -266,3 +266,11 @@ def test_it_says_what_it_cannot_see(store: Store) -> None:
                   "r1aaaaaaaa")  # fmt: skip
     assert mixed.steps[0].unknown == ("code",)
     assert mixed.steps[0].is_confounded
+
+
+def test_a_key_that_changed_with_a_file_is_no_pair(store: Store) -> None:
+    runs = [
+        made("r0aaaaaaaa", 1.85, used={"train.py": "1" * 40}),
+        made("s0aaaaaaaa", 2.5, {"optim.lr": 0.01}, used={"train.py": "2" * 40}, tree="7" * 40),
+    ]
+    assert asked(store, runs).causes == ()

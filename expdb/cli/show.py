@@ -27,8 +27,9 @@ def show(
 ) -> None:
     """Show everything about RUN that decides something."""
     from expdb.cli.shown import lines_of_run
+    from expdb.query.kin import against_base
     from expdb.query.media import RunMedia, media_of
-    from expdb.report import json
+    from expdb.report import at_once, json
 
     out = context.out
     with context.reader() as reader:
@@ -47,8 +48,13 @@ def show(
             out.lines(_digest_lines(reader, found, context))
         else:
             path = context.shown(reader.store.root / found.path)
-            style = out.style
-            out.lines(lines_of_run(reader, found, style, path=path, media=media, all=all_rows))
+            based = against_base(reader, found)
+            lines = lines_of_run(
+                reader, found, out.style, path=path, media=media, based=based, all=all_rows
+            )
+            out.lines(lines)
+            if based is not None:
+                out.next(at_once.next_commands(based[1], out.talk_style))
 
 
 def _digest_lines(reader: Reader, run: Run, context: Context) -> list[str]:

@@ -17,6 +17,8 @@ from expdb.store.layout import RunLayout
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
+    from expdb.query.compare_results import Comparison
+    from expdb.query.kin import Base
 
 
 def lines_of_run(
@@ -26,11 +28,12 @@ def lines_of_run(
     *,
     path: str,
     media: RunMedia | None = None,
+    based: tuple[Base, Comparison] | None = None,
     all: bool = False,
 ) -> list[str]:
-    """Return the lines of `expdb show`; the media are read here unless given."""
+    """Return the lines of `expdb show`; media and base of the run are read here unless given."""
     refs = [ref.name for ref in reader.refs.values() if ref.run == run.id]
-    base, against = against_base(reader, run) or (None, None)
+    base, against = based or against_base(reader, run) or (None, None)
     return shown.render(
         run,
         style,

@@ -80,7 +80,7 @@ def comparison(
         step=measure.step,
         config=config,
         code=code_diff(runs, places=[cwd or Path.cwd(), reader.store.root.parent]),
-        environment=environment_diff(runs),
+        environment=environment_diff(runs, reader.store.layout),
         data=data_diff(runs),
         metrics=metrics,
         evals=evals,

@@ -27,9 +27,10 @@ from expdb.query.history_results import CodeChange, History, KeyChange, Node
 from expdb.query.noise import settings_of
 from expdb.query.results import RunRow
 from expdb.query.runs import baseline_row, default_objective, run_rows
+from expdb.query.things import counts, used_changes
 
 FACTS: Final = """
-    SELECT r.id, r.fork, r.fork_step, r.tree, r.branch, a.data
+    SELECT r.id, r.fork, r.fork_step, r.tree, r.branch, a.data, a.environment
     FROM runs r LEFT JOIN attempts a ON a.run = r.id AND a.number = r.num_attempts
     WHERE r.id IN (SELECT unnest(?))
 """
@@ -43,6 +44,7 @@ class _Facts(NamedTuple):
     tree: str | None
     branch: str | None
     data: Mapping[str, str]
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class _Family:
     by_id: Mapping[str, RunRow]
     facts: Mapping[str, _Facts]
     changes: Mapping[str, tuple[KeyChange, ...]]
+    used: Mapping[str, tuple[str, ...]]
+    """Run -> the files that its parent imported with another content, where both know theirs."""
 
     def parent(self, row: RunRow) -> RunRow | None:
         return self.by_id.get(row.parent) if row.parent is not None else None
@@ -63,6 +67,15 @@ class _Family:
             return ()
         mine, other = self.facts[row.id].data, self.facts[parent.id].data
         return tuple(sorted(name for name in mine if other.get(name, mine[name]) != mine[name]))
+
+    def environment(self, row: RunRow) -> tuple[str, ...]:
+        """Return the names of the environment that differ and can move a number."""
+        parent = self.parent(row)
+        if parent is None:
+            return ()
+        mine, other = self.facts[row.id].environment, self.facts[parent.id].environment
+        differ = (name for name in mine if other.get(name, mine[name]) != mine[name])
+        return tuple(sorted(name for name in differ if counts(name)))
 
     def trees(self, row: RunRow) -> tuple[str, str] | None:
         """Return the trees of the parent and of the run where they differ."""
@@ -134,19 +147,27 @@ def history(
 def _family(reader: Reader, rows: Sequence[RunRow], facts: Mapping[str, _Facts]) -> _Family:
     by_id = {row.id: row for row in rows}
     changes: dict[str, tuple[KeyChange, ...]] = {}
+    used: dict[str, tuple[str, ...]] = {}
     if rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         pairs = [(row.id, row.parent) for row in rows if row.parent in by_id and row.parent]
         ignore, seed_key = rules_in(settings_of(reader, newest))
         changes = config_changes(reader, pairs, ignore=ignore, seed_key=seed_key)
-    return _Family(by_id=by_id, facts=facts, changes=changes)
+        used = used_changes(reader, pairs)
+    return _Family(by_id=by_id, facts=facts, changes=changes, used=used)
 
 
 def _facts(reader: Reader, rows: Sequence[RunRow]) -> dict[str, _Facts]:
     found = reader.rows(FACTS, [[row.id for row in rows]])
     return {
-        run: _Facts(RunAt(run=fork, step=step) if fork else None, tree, branch, _digests(data))
-        for run, fork, step, tree, branch, data in found
+        run: _Facts(
+            RunAt(run=fork, step=step) if fork else None,
+            tree,
+            branch,
+            _digests(data),
+            json.loads(environment or "{}"),
+        )
+        for run, fork, step, tree, branch, data, environment in found
     }
 
 
@@ -228,7 +249,9 @@ def _node(group: Group, family: _Family, effects: Effects, *, is_last: bool) -> 
         made,
         config=family.changes.get(lead.id, ()),
         code=CodeChange(before=trees[0], after=trees[1]) if trees else None,
+        used=family.used.get(lead.id) if trees else (),
         data=data,
+        environment=family.environment(lead),
         seed_differs=any(row.seed != parent.seed for row in rows),
         repeats_name=lead.name == parent.name,
         delta=effect.delta,

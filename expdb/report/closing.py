@@ -10,6 +10,8 @@ from collections import Counter
 
 from expdb.model import Run
 from expdb.query.compare_results import Comparison, MetricDiff
+from expdb.report.at_once import line_of
+from expdb.report.at_once import next_commands as at_once_next
 from expdb.report.columns import AnyRow, ValueRow, lay_out, measure
 from expdb.report.comparison import events_of, metric_row
 from expdb.report.grid import Cell
@@ -43,7 +45,9 @@ def closing_lines(comparison: Comparison, style: Style) -> list[str]:
         lines = lay_out(rows, heads, widths, style)
         if widths.total <= style.width:
             break
-    return [*lines, "", *verdict_lines(comparison, style)[:1], *_seed_lines(comparison, style)]
+    said = line_of(comparison, style)
+    notes = [*_seed_lines(comparison, style), *([said] if said else [])]
+    return [*lines, "", *verdict_lines(comparison, style)[:1], *notes]
 
 
 def _seed_lines(comparison: Comparison, style: Style) -> list[str]:
@@ -84,5 +88,6 @@ def next_commands(comparison: Comparison, style: Style) -> list[tuple[str, str]]
     parent, run = comparison.runs[0], comparison.runs[1]
     return [
         ("compare", f"expdb compare {style.run(parent.id)} {style.run(run.id)}"),
+        *at_once_next(comparison, style),
         ("go back", "expdb rollback"),
     ]

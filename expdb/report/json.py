@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from expdb.query.results import ABSENT
+from expdb.query.things import things_between
 
 if TYPE_CHECKING:
     from expdb.actions.results import OpRow, RollbackPlan, RollbackResult, WorktreeResult
@@ -223,6 +224,7 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
         },
         environment=[{"key": d.name, "values": list(d.values)} for d in environment],
         data=[{"key": d.name, "values": list(d.values)} for d in result.data],
+        changed=list(things_between(result)),
         step=result.step,
         ends=list(result.ends),
         spread=None if result.spread is None else asdict(result.spread),

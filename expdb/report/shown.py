@@ -15,6 +15,7 @@ from expdb.query.compare_results import Comparison
 from expdb.query.media import RunMedia
 from expdb.query.results import Outcome
 from expdb.report import media_shown
+from expdb.report.at_once import line_of
 from expdb.report.metrics_table import metric_lines
 from expdb.report.rollback import change
 from expdb.report.style import Style
@@ -245,6 +246,8 @@ def _outcome(against: Comparison | None, style: Style) -> list[str]:
     objective = next((diff for diff in against.metrics if diff.is_objective), None)
     other = seeds_differ(against)
     note = [style.say(other)] if other else []
+    if said := line_of(against, style):
+        note.append(said)
     if (
         verdict.outcome is Outcome.INCONCLUSIVE
         or verdict.delta is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from expdb.model import Run
 from expdb.query.compare_results import Comparison, Verdict
 from expdb.query.results import Outcome, Spread
+from expdb.report.at_once import line_of
 from expdb.report.style import Style
 from expdb.report.words import OUTCOME_COLOURS, OUTCOME_WORDS, head_label
 from expdb.text import cells, decimals_for, metric, plain
@@ -29,7 +30,9 @@ def verdict_lines(comparison: Comparison, style: Style) -> list[str]:
         painted = style.paint(word, OUTCOME_COLOURS[verdict.outcome], "bold")
         lines.append(f"{lead}{painted}{pad}{style.say(verdict.reason)}")
     indent = " " * ((name_cells if len(verdicts) > 1 else word_cells) + 2)
-    return [*lines, *(f"{indent}{note}" for note in _notes(comparison, style))]
+    said = line_of(comparison, style)
+    notes = (f"{indent}{note}" for note in _notes(comparison, style))
+    return [*lines, *notes, *([said] if said else [])]
 
 
 def _names(comparison: Comparison, style: Style) -> list[str]:
@@ -48,12 +51,6 @@ def _notes(comparison: Comparison, style: Style) -> list[str]:
         notes += _noise(comparison)
     if said := seeds_differ(comparison):
         notes.append(said)
-    causes = _causes(comparison)
-    if len(causes) == 2:
-        notes.append(f"{causes[0]} and {causes[1]} both differ: neither can be named as the cause")
-    elif len(causes) > 2:
-        named = f"{', '.join(causes[:-1])} and {causes[-1]}"
-        notes.append(f"{named} all differ: no one of them can be named as the cause")
     return [style.say(note) for note in notes]
 
 
@@ -89,24 +86,6 @@ def _noise(comparison: Comparison) -> list[str]:
     if noise.source == "declared":
         return [f"noise: declared seed sd {sd}, 1 seed each"]
     return [f"noise: seed sd {sd} measured over {noise.num_seeds} seeds, 1 seed each"]
-
-
-def _causes(comparison: Comparison) -> list[str]:
-    """Return what differs and could have changed the numbers, of one run against the first."""
-    if len(comparison.runs) != 2:
-        return []
-    causes = []
-    if any(diff.differs for diff in comparison.config):
-        causes.append("config")
-    files = comparison.code.files
-    if comparison.code.same_tree is False and (
-        not files or any(not file.path.startswith("conf/") for file in files)
-    ):
-        causes.append("code")
-    for name, diffs in (("environment", comparison.environment), ("data", comparison.data)):
-        if any(len(set(diff.values)) > 1 for diff in diffs):
-            causes.append(name)
-    return causes
 
 
 def settle(comparison: Comparison) -> list[tuple[str, str]]:

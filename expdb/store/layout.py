@@ -101,6 +101,10 @@ class StoreLayout:
         self.launch = self.meta / "launch"
         self.index = self.meta / "index"
 
+    def packages(self, digest: str) -> Path:
+        """Return the file of a set of installed packages; the digest is 64 hex digits."""
+        return self.meta / "packages" / f"{digest}.json"
+
     def run_dir(self, experiment: str, run: str) -> Path:
         """Return the folder of a run; the experiment is a true name.
 

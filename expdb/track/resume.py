@@ -159,7 +159,7 @@ def join_run(
             pin=pin,
             started_at_ms=time.time_ns() // 1_000_000,
             resumed_from=step,
-            environment=describe(world_size),
+            environment=describe(store.layout, world_size),
             work_tree=work_tree,
         )
         attempt_files.write_pin(layout, attempt)

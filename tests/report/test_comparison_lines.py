@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from expdb.model import Attempt, Pin
+from expdb.model import Attempt, Pin, Run
 from expdb.query.compare_results import (
     CodeDiff,
     Comparison,
@@ -88,10 +88,17 @@ def compare_exp01(cast: SimpleNamespace) -> Comparison:
     )
 
 
+def using(run: Run, blob: str) -> Run:
+    """Return the run with the files that it imported."""
+    used = {"train.py": blob, "expdb/demo/data.py": blob, "expdb/demo/model.py": "same"}
+    attempt = replace(run.attempts[-1], pin=replace(run.pin, used=used))
+    return replace(run, attempts=(attempt,))
+
+
 def compare_zloss(cast: SimpleNamespace) -> Comparison:
     return replace(
         compare_exp01(cast),
-        runs=(cast.run(BASELINE), cast.run(ZLOSS)),
+        runs=(using(cast.run(BASELINE), "1"), using(cast.run(ZLOSS), "2")),
         config=(*filler(41), ConfigDiff(key="loop.z_loss", values=(ABSENT, 0.0001), differs=True)),
         code=CodeDiff(
             same_tree=False,

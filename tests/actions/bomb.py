@@ -16,6 +16,7 @@ from expdb.git.command import verb
 
 READING = {"rev-parse", "config", "ls-files", "ls-tree", "check-attr", "check-ignore", "status"}
 READING |= {"diff-tree", "diff-files", "diff-index", "cat-file", "symbolic-ref", "hash-object"}
+READING |= {"rev-list"}
 
 
 class Bomb:

@@ -146,7 +146,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         exclude=goal.exclude,
         secret_files=goal.secret_files,
         known_absent=_known_absent(worktree, goal),
-        kept=frozenset() if goal.state is None else goal.state.raw.keys(),
+        kept={} if goal.state is None else goal.state.raw,
         force=force,
     )
     blocked = (*store_paths(store, worktree, rows), *blocked)
@@ -224,7 +224,6 @@ def finish(
             base_index=private / f"{begin.id}.base-index",
             tree=change.after.tree,
             rows=_as_saved(change.rows, saved_since or {}),
-            raw=change.after.raw,
         )
     for path, mode in change.after.modes.items():
         if kind_of(worktree.top, path) == "file":
@@ -239,7 +238,10 @@ def finish(
 
 def _as_saved(rows: Sequence[PlanRow], saved: Mapping[str, State | None]) -> tuple[PlanRow, ...]:
     """Return the rows with what was saved since as what stands before them."""
-    return tuple(replace(row, before=saved[row.path]) if row.path in saved else row for row in rows)
+    return tuple(
+        replace(row, before=saved[row.path], raw_before=None) if row.path in saved else row
+        for row in rows
+    )
 
 
 def _end(

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from expdb.git.blockers import blockers
@@ -40,13 +42,13 @@ def save_and_plan(
     exclude: Sequence[str],
     secret_files: Sequence[str],
     known_absent: frozenset[str] | None = None,
-    kept: Container[str] = (),
+    kept: Mapping[str, str] = MappingProxyType({}),
     force: bool = False,
 ) -> Planned:
     """Save the work tree under `op`; return that, the plan to `tree`, and what blocks the plan.
 
     `known_absent` is given on the way back to a saved work tree: paths that it surely did not have;
-    `kept` are paths whose goal is kept byte for byte.
+    `kept` is path -> blob of what the goal keeps byte for byte.
     With `force` single files in the way are saved too, whatever their size, and block no longer.
 
     Raises:
@@ -67,7 +69,11 @@ def save_and_plan(
         )
         rows = plan(worktree, saved.tree, tree)
         alone = _left_alone(worktree, saved, tree, rows, known_absent)
-        rows = tuple(row for row in rows if row.path not in alone)
+        rows = tuple(
+            replace(row, raw_before=saved.raw.get(row.path), raw_after=kept.get(row.path))
+            for row in rows
+            if row.path not in alone
+        )
         blocked = blockers(
             worktree,
             saved,

@@ -50,7 +50,14 @@ class Change:
     def reversed(self) -> Change:
         """Return the change that takes this one back."""
         rows = tuple(
-            replace(row, action=_REVERSED[row.action], before=row.after, after=row.before)
+            replace(
+                row,
+                action=_REVERSED[row.action],
+                before=row.after,
+                after=row.before,
+                raw_before=row.raw_after,
+                raw_after=row.raw_before,
+            )
             for row in self.rows
         )
         return replace(self, before=self.after, after=self.before, rows=rows)
@@ -75,13 +82,21 @@ def decode(op: Op) -> Change:
         Corrupt: it records none.
     """
     try:
+        before, after = _decode_state(op.before), _decode_state(op.after)
         rows = tuple(
-            PlanRow(path=path, action=action, before=_pair(before), after=_pair(after))
-            for path, action, before, after in op.after["plan"]
+            PlanRow(
+                path=path,
+                action=action,
+                before=_pair(was),
+                after=_pair(becomes),
+                raw_before=before.raw.get(path),
+                raw_after=after.raw.get(path),
+            )
+            for path, action, was, becomes in op.after["plan"]
         )
         return Change(
-            before=_decode_state(op.before),
-            after=_decode_state(op.after),
+            before=before,
+            after=after,
             rows=rows,
             exclude=tuple(op.after["exclude"]),
             secret_files=tuple(op.after["secret_files"]),

@@ -14,6 +14,7 @@ from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
 from expdb.git.disk import State, as_kept, state_on_disk
 from expdb.git.index import fill_index, temp_index
 from expdb.git.mirror import states_under
+from expdb.git.objects import hash_files
 from expdb.git.worktree import WorkTree
 
 Action = Literal["create", "change", "delete"]
@@ -34,6 +35,10 @@ class PlanRow:
     """(mode, blob) in the second tree. It equals `before` where only line endings or filters
     change.
     """
+    raw_before: str | None = None
+    """The blob of the bytes as they are on disk, where git would write others; None else."""
+    raw_after: str | None = None
+    """The blob of the bytes to be written as they are, past git's filters; None else."""
 
 
 def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...]:
@@ -96,12 +101,26 @@ def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]
                 for row in rows
                 if row.path in unsure
             }
-    return where
+    return where | _where_as_is(worktree, [row for row in rows if where[row.path] == "other"])
 
 
 def path_state(worktree: WorkTree, row: PlanRow) -> Where:
     """Return whether the row's path stands as before the plan, as after it, or otherwise."""
     return path_states(worktree, [row])[row.path]
+
+
+def _where_as_is(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]:
+    """Return the paths that are as before or after by their very bytes, whatever git makes of them
+    by the rules of today.
+    """
+    kept = [row for row in rows if row.raw_before or row.raw_after]
+    bytes_of = hash_files(worktree, [row.path for row in kept], as_is=True)
+    found: dict[str, Where] = {}
+    for row in kept:
+        blob = bytes_of[row.path]
+        if blob is not None and blob in (row.raw_before, row.raw_after):
+            found[row.path] = "after" if blob == row.raw_after else "before"
+    return found
 
 
 def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:

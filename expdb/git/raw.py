@@ -17,7 +17,7 @@ from expdb.git.attributes import CONVERTING, attributes, drivers
 from expdb.git.command import nul_joined
 from expdb.git.disk import kind_of
 from expdb.git.index import EXECUTABLE, REGULAR, temp_index, write_tree
-from expdb.git.objects import checked_out, commit_tree, quoted, read_file
+from expdb.git.objects import checked_out, commit_tree, hash_files, quoted, read_file
 from expdb.git.plan import PlanRow
 from expdb.git.worktree import WorkTree
 
@@ -37,14 +37,16 @@ def inexact(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, int]:
         row.path: row.before[1] for row in rows if row.before and row.before[0].startswith("100")
     }
     converting = attributes(worktree, list(blobs), CONVERTING)
+    # Rules may have changed since a file was written, so that all bytes are looked at.
+    raw = hash_files(worktree, blobs, as_is=True)
     if not worktree.config(r"^core\.autocrlf$"):
-        blobs = {path: blob for path, blob in blobs.items() if path in converting}
+        blobs = {p: blob for p, blob in blobs.items() if p in converting or raw[p] != blob}
     running = set(drivers(worktree)) if blobs else set()
-    found = [path for path in blobs if converting.get(path, {}).get("filter") in running]
+    found = {path for path in blobs if converting.get(path, {}).get("filter") in running}
     rest = {path: blob for path, blob in blobs.items() if path not in found}
     for path, written in checked_out(worktree, rest):
         if written is None or written != read_file(worktree.top / path):
-            found.append(path)
+            found.add(path)
     return {path: _bytes_of(worktree.top / path) for path in sorted(found)}
 
 
@@ -69,13 +71,16 @@ def keep_raw(worktree: WorkTree, paths: Sequence[str]) -> tuple[str, dict[str, s
     return commit_tree(worktree, tree, [], "expdb: bytes as they were"), blobs
 
 
-def write_raw(worktree: WorkTree, row: PlanRow, blob: str) -> None:
-    """Write a kept file to the row's path, where nothing or a file stands.
+def write_raw(worktree: WorkTree, row: PlanRow) -> None:
+    """Write the bytes that are kept for the row, if any, to its path, where nothing or a file
+    stands.
 
     Raises:
         GitError: the blob is not in this repository.
     """
-    assert row.after is not None
+    blob = row.raw_after
+    if row.after is None or blob is None:
+        return
     target = worktree.top / row.path
     target.parent.mkdir(parents=True, exist_ok=True)
     new = worktree.private_dir / f".tmp-raw-{blob}"

@@ -23,6 +23,7 @@ from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
 from expdb.git.disk import Kind, kind_of, kinds_above, remove_empty_folders, remove_path
 from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
+from expdb.git.objects import hash_files
 from expdb.git.plan import PlanRow, path_state, path_states, plan
 from expdb.git.raw import write_raw
 from expdb.git.worktree import WorkTree
@@ -49,15 +50,13 @@ def restore(
     base_index: Path,
     tree: str,
     rows: Sequence[PlanRow] | None = None,
-    raw: Mapping[str, str] | None = None,
 ) -> int:
     """Make the work tree equal to `tree` and git's index hold it; return how many paths were
     written or removed.
 
     `base_index` describes the tree that the plan starts from; `rows` is that plan, made anew where
     it is not given. A path that was edited since is overwritten only where its row has, as what
-    stands before, what it was saved as since. `raw` is path -> blob of files that come back byte
-    for byte, without git's filters.
+    stands before, what it was saved as since.
 
     Raises:
         Refused: git's index is locked, or a path stands neither as before nor as after; nothing was
@@ -77,13 +76,11 @@ def restore(
             if row.after is None:
                 remove_path(worktree.top, row.path)
         _forget_stat(worktree, index, [row for row in todo if row.before == row.after])
-        kept = raw or {}
         written = [row for row in todo if row.after is not None]
         _make_room(worktree, written)
-        _write(worktree, index, [row.path for row in written if row.path not in kept])
+        _write(worktree, index, [row.path for row in written if row.raw_after is None])
         for row in written:
-            if row.path in kept:
-                write_raw(worktree, row, kept[row.path])
+            write_raw(worktree, row)
         refresh(worktree, index)
         _publish(worktree, index)
     return len(todo)
@@ -105,6 +102,9 @@ def verify(worktree: WorkTree, tree: str, rows: Sequence[PlanRow] = ()) -> list[
         differing = set(worktree.git(words).names)
         if done.rc != 0:
             differing.update(missing_from(worktree, index))
+    as_is = {row.path: row.raw_after for row in rows if row.path in differing and row.raw_after}
+    bytes_of = hash_files(worktree, as_is, as_is=True)
+    differing -= {path for path, blob in as_is.items() if blob == bytes_of[path]}
     left = (row.path for row in rows if row.after is None)
     differing.update(p for p in left if kind_of(worktree.top, p) in ("file", "link", "other"))
     return sorted(differing)

@@ -11,6 +11,7 @@ from tests.faults.killing import Child, Trap, die
 
 READING = {"rev-parse", "config", "ls-files", "ls-tree", "check-attr", "check-ignore", "status"}
 READING |= {"diff-tree", "diff-files", "diff-index", "cat-file", "symbolic-ref", "hash-object"}
+READING |= {"rev-list"}
 
 
 class Bomb:

@@ -44,6 +44,8 @@ class Scene:
     """A work tree with edits of every kind, and the goal of a rollback."""
 
     def __init__(self, world: World) -> None:
+        world.write({".gitattributes": "*.dos text\n", "x.dos": "one\n"})
+        world.commit("with a file that git converts")
         self.target = world.disk()
         pin = take_pin(world.worktree, store_root=world.store.root)
         assert pin.pinned is not None
@@ -62,7 +64,7 @@ class Scene:
         world.write({"train.py": "lr = 3\n", "model.py": None, "new/z.py": "z = 1\n"})
         (world.top / "tools/run.sh").chmod(0o644)
         (world.top / "link").symlink_to("train.py")
-        world.write({"data.bin": b"\0keep", "private.txt": "mine"})
+        world.write({"data.bin": b"\0keep", "private.txt": "mine", "x.dos": b"two\r\nthree\n"})
         (world.top / "private.txt").chmod(0o600)
         self.world = world
         self.before = (world.disk(), world.status(), world.staged())

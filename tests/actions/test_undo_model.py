@@ -91,12 +91,12 @@ class Play:
         self.goals.append(goal)
 
     def look(self) -> Look:
-        words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
-        ignored = set(self.world.git(*words).split("\0"))
-        status = self.world.status().split("\0")
+        words = ("status", "--porcelain=v2", "-z", "-uall", "--ignored", "--no-renames")
+        status = self.world.git(*words).split("\0")
+        ignored = {line[2:] for line in status if line[:1] == "!"}
         disk = self.world.disk()
         ignored |= {path for path in disk if path == ".git" or path.startswith(f"{LIB}/")}
-        changes = [line[2:] if line[:1] == "?" else line for line in status]
+        changes = [line[2:] if line[:1] == "?" else line for line in status if line[:1] != "!"]
         return Look(
             seen={path: what for path, what in disk.items() if path not in ignored},
             rest={path: what for path, what in disk.items() if path in ignored},
@@ -212,7 +212,7 @@ class Play:
         stayed = {path: what for path, what in before.rest.items() if path not in was.seen}
         found = differing({**now.seen, **stayed}, {**was.seen, **stayed})
         lost = {path: both for path, both in found.items() if self.is_lost(op.id, path, *both)}
-        assert lost == {}
+        assert lost == {}, op.id
         assert (now.staged, now.head) == (was.staged, was.head)
         gone = set(was.rest) - set(now.rest)
         assert not gone & {*before.seen, *before.rest}, "an ignored file went away"

@@ -24,6 +24,7 @@ FIRST = {
     "数据/コード.py": "x = 1\n",
     "gone.py": "old\n",
 }
+NOTHING: Mapping[str, str] = MappingProxyType({})
 ASIDE = ("--no-optional-locks",)
 SECOND = {"train.py": "lr = 2\n", "extra/new.py": "y = 1\n", "gone.py": None}
 
@@ -128,7 +129,12 @@ class Repo:
         return save_worktree(self.worktree, store_root=self.top / "runs", op=op)
 
     def roll_to(
-        self, target: str, op: str = "op1", *, kept: Mapping[str, str] = MappingProxyType({})
+        self,
+        target: str,
+        op: str = "op1",
+        *,
+        kept: Mapping[str, str] = NOTHING,
+        force: bool = False,
     ) -> tuple[Saved, tuple[PlanRow, ...], tuple[Blocked, ...]]:
         """Save, plan, restore to `target`; return (saved, rows, what blocks)."""
         saved, rows, blocked = save_and_plan(
@@ -139,11 +145,10 @@ class Repo:
             exclude=DEFAULT_EXCLUDE,
             secret_files=DEFAULT_SECRET_FILES,
             kept=kept,
+            force=force,
         )
         if not blocked:
-            restore(
-                self.worktree, base_index=saved.base_index, tree=target, rows=rows, raw=dict(kept)
-            )
+            restore(self.worktree, base_index=saved.base_index, tree=target, rows=rows)
         return saved, rows, blocked
 
     def roll_back(self, saved: Saved, op: str = "op2") -> None:

@@ -41,6 +41,8 @@ class State:
     dirty: bool = True
     refused: str = ""
     """What a rollback says; empty where it is carried out and undone."""
+    stale: bool = False
+    """Git takes a file for clean by its times only, until it is written again."""
 
 
 STATES: dict[str, State] = {}
@@ -52,6 +54,7 @@ def state(
     complete: bool | None = None,
     dirty: bool = True,
     refused: str = "",
+    stale: bool = False,
 ) -> Callable[[Callable[[Repo, Path], Made]], Callable[[Repo, Path], Made]]:
     def add(make: Callable[[Repo, Path], Made]) -> Callable[[Repo, Path], Made]:
         assert name not in STATES
@@ -62,6 +65,7 @@ def state(
             complete=not reasons if complete is None else complete,
             dirty=dirty,
             refused=refused,
+            stale=stale,
         )
         return make
 
@@ -549,6 +553,18 @@ def autocrlf(repo: Repo, tmp: Path) -> Made:
         repo.write("dos.py", f"{number}\r\ntwo\r\n".encode())
         repo.commit("more")
     assert repo.git("status", "--porcelain") == b""
+    return Made(repo=repo)
+
+
+@state("attributes that changed after the files were written", dirty=False, stale=True)
+def other_rules(repo: Repo, tmp: Path) -> Made:
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    written = repo.write("a.txt", b"one\r\n")
+    os.utime(written, (1_000_000_000, 1_000_000_000))  # long before the index knew it
+    repo.commit("third")
+    repo.write(".gitattributes", "")
+    repo.commit("fourth")
+    assert repo.git("show", "HEAD:a.txt") == b"one\n"
     return Made(repo=repo)
 
 

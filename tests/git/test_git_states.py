@@ -84,7 +84,8 @@ def test_a_rollback_is_undone_or_refused(repo, tmp_path, state):
     back = carry_out(store, worktree, undo_goal(done.op))
     assert back.edited_outside == ()
     assert work.disk() == disk
-    assert looks(work) == look
+    if not state.stale:
+        assert looks(work) == look
     now = work.fingerprint()
     assert {k: v for k, v in now.items() if k != index} == {
         k: v for k, v in prints.items() if k != index

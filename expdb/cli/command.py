@@ -47,12 +47,7 @@ class VerbCommand(click.Command):
             raise Wrong(f"{ctx.info_name} wants {metavar}", ctx=ctx) from None
         words = [str(word) for word in ctx.args]
         if words and not ctx.resilient_parsing:
-            many = "one word" if len(words) == 1 else f"{len(words)} words"
-            raise Wrong(
-                f"{many} too many: {' '.join(words)}",
-                hint=_instead(ctx, words),
-                ctx=ctx,
-            )
+            raise too_many(ctx, words)
         return rest
 
 
@@ -96,6 +91,12 @@ def usage(ctx: click.Context) -> str:
     """Return how a verb is written, and where there is more."""
     pieces = " ".join([ctx.command_path, *ctx.command.collect_usage_pieces(ctx)])
     return f"usage: {pieces}       more: {ctx.command_path} --help"
+
+
+def too_many(ctx: click.Context, words: Sequence[str]) -> click.UsageError:
+    """Return the error of words that a verb has no place for, with what may have been meant."""
+    many = "one word" if len(words) == 1 else f"{len(words)} words"
+    return Wrong(f"{many} too many: {' '.join(words)}", hint=_instead(ctx, words), ctx=ctx)
 
 
 def _instead(ctx: click.Context, words: Sequence[str]) -> str:

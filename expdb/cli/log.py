@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from expdb.cli import options
-from expdb.cli.command import VerbCommand
+from expdb.cli.command import VerbCommand, too_many
 from expdb.cli.context import Context
 from expdb.cli.forms import say_rest
 from expdb.cli.ls import ls
 
 
 @click.command(cls=VerbCommand)
-@click.argument("run", required=False)
+@click.argument("runs", nargs=-1, metavar="[RUN]")
 @click.option("--graph", is_flag=True, help="Trees, oldest first: what changed, and its effect.")
 @click.option("--why", metavar="METRIC", help="Which change moved METRIC, on the way to RUN.")
 @options.limit
@@ -27,7 +27,9 @@ from expdb.cli.ls import ls
 @options.as_md
 @options.as_jsonl
 @click.pass_context
-def log(ctx: click.Context, /, run: str | None, graph: bool, why: str | None, **asked: Any) -> None:
+def log(
+    ctx: click.Context, /, runs: tuple[str, ...], graph: bool, why: str | None, **asked: Any
+) -> None:
     """List runs as `ls` does, newest first; with --graph as trees of parents.
 
     Seeds of one experiment fold in a tree, and are measured against the same seeds of the parent's
@@ -37,8 +39,8 @@ def log(ctx: click.Context, /, run: str | None, graph: bool, why: str | None, **
     to RUN, beside it, or without RUN in the whole store. What changed together with something else
     is confounded, and has none.
     """
-    if run is not None and why is None:
-        raise click.UsageError("RUN goes with --why METRIC")
+    if len(runs) > (why is not None):
+        raise too_many(ctx, runs)
     if not graph and why is None:
         ctx.invoke(ls, **asked)
         return
@@ -51,6 +53,7 @@ def log(ctx: click.Context, /, run: str | None, graph: bool, why: str | None, **
         return
     if graph or asked["where"] or asked["since"] or asked["study"]:
         raise click.UsageError("--why looks at all runs: it goes without --graph, -w and --since")
+    run = runs[0] if runs else None
     _why(context, why, run, asked["limit"], quiet=asked["quiet"], as_json=asked["as_json"])
 
 

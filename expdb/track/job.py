@@ -77,6 +77,8 @@ def variant_of(
     Values are written one way: `1e-2` and `0.01` are one variant. Of a key given twice the last
     value counts, as in Hydra. The value of a secret is not part of it.
     """
+    if not overrides:
+        return ""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     out: dict[str, str] = {}

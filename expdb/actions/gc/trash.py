@@ -22,7 +22,7 @@ REPAIR = "fsck-"
 def trash_items(layout: StoreLayout, *, now_ms: int, purge_ms: int | None) -> Iterator[GcItem]:
     """Yield all that is in the trash; beyond the age `purge_ms` it goes, with None never."""
     for run in trash.entries(layout):
-        path = layout.trash / run.run
+        path = layout.trash / run.place
         yield _item(layout, path, run.removed_at_ms, now_ms, purge_ms, run.bytes, run.name, run.run)
     for one in trash_checkpoints.entries(layout):
         what = f"{one.run}@{one.step}"

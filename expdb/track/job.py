@@ -143,13 +143,15 @@ def _loaded(job: Job) -> Callable[[Sequence[str]], Base | None]:
     """Return what composes with the loader of this job."""
 
     def compose(groups: Sequence[str]) -> Base | None:
+        if job.config_name is None:
+            return None  # no Hydra job: it need not be loaded
         from hydra.core.global_hydra import GlobalHydra
         from hydra.errors import HydraException
         from hydra.types import RunMode
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        if job.config_name is None or not GlobalHydra.instance().is_initialized():
+        if not GlobalHydra.instance().is_initialized():
             return None  # a launcher that runs the job in another process keeps no loader
         loader = GlobalHydra.instance().config_loader()
         try:

@@ -122,4 +122,4 @@ def test_its_op_is_listed_and_not_undone(world: World, tmp_path: Path) -> None:
     assert (row.id, row.kind, row.can_undo) == (made.op, "worktree", False)
     with world.reader() as reader, pytest.raises(Refused, match="cannot be undone") as caught:
         undo(reader, other, made.op)
-    assert caught.value.hints == ("git worktree remove DIR",)
+    assert caught.value.hints == ("the folder goes by: git worktree remove DIR",)

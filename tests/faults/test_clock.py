@@ -20,6 +20,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
 from expdb.store.store import open_store
+from expdb.track import run as track_run
 from tests.faults.counting import Tally
 from tests.faults.killing import Child, die
 from tests.faults.lives import config, only_run, steps, unsound
@@ -34,6 +35,7 @@ def set_clock(shift_ns: int) -> None:
     real = time.time_ns
     time.time_ns = lambda: real() + shift_ns
     time.time = lambda: time.time_ns() / 1e9
+    track_run.time_ns = time.time_ns  # bound there by name: `log()` is counted in microseconds
 
 
 def killed_at(root: Path, last: int) -> RunLayout:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +78,9 @@ def test_case_a30_one_damaged_file_hides_no_other_run(
     for _ in range(2):  # nine healthy runs, and the damaged one by what was counted of it
         rows, warnings = listed(store_root)
         assert rows == before
+    long_ago = time.time() - 3600  # what changed a moment ago is read again at each look
+    os.utime(headless.status_json, (long_ago, long_ago))
+    listed(store_root)
     headless.run_json.write_bytes(b"")
     faults.fault()
     there = files_of(store_root)

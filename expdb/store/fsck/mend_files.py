@@ -103,7 +103,7 @@ def refresh_status(layout: RunLayout) -> None:
     if any(now.get(name) != status.files[name] for name in told):
         return
     if any(
-        LINES.fullmatch(name) and now.get(name, 0) < status.files[name] for name in status.files
+        LINES.fullmatch(name) and now.get(name, size) < size for name, size in status.files.items()
     ):
         return
     if status.state != "running" and status.files != now:

@@ -123,7 +123,7 @@ def test_undo_takes_a_tag_back_and_brings_a_removed_one_back(store: Store) -> No
         ("a@300", "cannot hold @"),
         ("\x1b[31mred", r"cannot hold \\x1b"),
         ("line\nline", r"cannot hold \\x0a"),
-        ("\ud800", "cannot hold"),
+        ("\ud800", "is not UTF-8 text"),
     ],
 )
 def test_a_name_that_means_something_else_or_is_no_text(

@@ -44,7 +44,8 @@ def _run(run: Run) -> tuple[Any, ...]:
     pin, objective, value = run.pin, run.objective, run.value()
     series = run.series.get(objective.metric) if objective else None
     return (
-        run.id, run.experiment, run.variant, run.name, run.seed,
+        run.id, run.experiment, run.variant, run.name,
+        run.seed if run.seed is not None and abs(run.seed) < HUGEINT else None,
         str(run.state), run.reason, _count(run.created_at_ms), _int(run.ended_at_ms),
         _int(run.last_step), _int(run.max_steps),
         run.parent.run if run.parent else None, _int(run.parent.step) if run.parent else None,

@@ -5,7 +5,7 @@ What Python has no value for is text too: 24:00:00, infinity, the year 290000, n
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -52,6 +52,8 @@ def _plain(value: Any) -> Any:
             return _number(value)
         case bytes():
             return value.hex()
+        case timedelta():
+            return value.total_seconds()
     return str(value)
 
 

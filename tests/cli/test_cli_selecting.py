@@ -98,7 +98,12 @@ def test_two_kinds_of_output_are_refused(here):
     assert done.code == 2
     assert done.err.startswith("error: --json and --csv are two kinds of output")
     assert here("ls", "--over", "seed", "--sort", "age").code == 2
-    assert here("compare", "baseline", "exp01", "--csv").code == 2
+    assert here("compare", "baseline", "exp01", "--csv", "--md").code == 2
+    compared = here("compare", "baseline", "exp01", "--csv")
+    assert table(compared.out)[0]["name"] == "optim.lr"
+    shown = here("compare", "baseline", "exp01", "--md").out.splitlines()
+    assert "| optim.lr | 0.003 | 0.01 |  |  |" in shown
+    assert shown[-2].startswith("worse  val/loss ")
 
 
 def test_the_limit_says_how_many_there_are(here):
@@ -142,7 +147,7 @@ def test_ls_over_seeds(here):
     assert done.out.splitlines()[0].split() == [
         "experiment", "seeds", "runs", "val/loss", "sd", "vs", "baseline", "age",
     ]  # fmt: skip
-    assert done.err == "hint: 3 of 7 groups; more: -n 12\n"
+    assert done.err == "hint: 3 of 7 groups; more: -n 7\n"
     lines = here("ls", "--over", "seed", "--jsonl").out.splitlines()
     assert len([json.loads(line) for line in lines]) == 7
 

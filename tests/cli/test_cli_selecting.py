@@ -99,6 +99,11 @@ def test_two_kinds_of_output_are_refused(here):
     assert done.err.startswith("error: --json and --csv are two kinds of output")
     assert here("ls", "--over", "seed", "--sort", "age").code == 2
     assert here("compare", "baseline", "exp01", "--csv", "--md").code == 2
+    compared = here("compare", "baseline", "exp01", "--csv")
+    assert table(compared.out)[0]["name"] == "optim.lr"
+    shown = here("compare", "baseline", "exp01", "--md").out.splitlines()
+    assert "| optim.lr | 0.003 | 0.01 |  |  |" in shown
+    assert shown[-2].startswith("worse  val/loss ")
 
 
 def test_the_limit_says_how_many_there_are(here):

@@ -254,15 +254,36 @@ def test_a_submodule_that_would_move(world: World, make_world: Callable[..., Wor
     assert any("lib  a submodule" in line for line in error.details)
 
 
-def test_a_filter_and_a_sparse_checkout(world: World) -> None:
+def test_a_file_behind_a_filter_comes_back_as_it_was(world: World) -> None:
     run = world.run()
     world.write({".gitattributes": "*.dat filter=upper\n", "x.dat": "a\n"})
     world.git("config", "filter.upper.clean", "tr a-z A-Z")
     world.git("config", "filter.upper.smudge", "cat")
     world.commit("filtered")
+    before = world.disk()
+    go(world, run)
+    assert not (world.top / "x.dat").exists()
+    with world.reader() as reader:
+        undo(reader, world.worktree)
+    assert world.disk() == before
+    assert world.git("show", "HEAD:x.dat") == "A"
+
+
+def test_a_filter_that_fails_on_the_goal(world: World) -> None:
+    world.write({".gitattributes": "*.dat filter=upper\n", "x.dat": "a\n"})
+    world.commit("filtered")
+    run = world.run()
+    world.write({"x.dat": "b\n"})
+    world.commit("another")
+    world.git("config", "filter.upper.smudge", "false")
+    world.git("config", "filter.upper.required", "true")
     error = refused(world, lambda: go(world, run, force=True))
-    assert any("git filter upper" in line for line in error.details)
-    world.git("reset", "-q", "--hard", "HEAD~1")
+    assert "1 of 1 path cannot be written; nothing written" in error.message
+    assert error.details == ("x.dat  the git filter upper fails: its content cannot be written",)
+
+
+def test_a_sparse_checkout(world: World) -> None:
+    run = world.run()
     world.write({"train.py": "lr = 2\n"})
     world.git("sparse-checkout", "set", "--no-cone", "/*", "!/tools/")
     error = refused(world, lambda: go(world, run, force=True))

@@ -21,7 +21,7 @@ SYMLINK: Final = "120000"
 EXECUTABLE: Final = "100755"
 REGULAR: Final = "100644"
 
-_TEMP_PREFIX: Final = ".tmp-index-"
+TEMP_PREFIX: Final = ".tmp-"
 _STALE_S: Final = 24 * 3600
 
 
@@ -87,7 +87,7 @@ def temp_index(worktree: WorkTree, source: Path | None = None) -> Iterator[Path]
     folder = worktree.private_dir
     folder.mkdir(exist_ok=True)
     _remove_stale(folder)
-    path = folder / f"{_TEMP_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+    path = folder / f"{TEMP_PREFIX}index-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         if source is not None:
             copy_index(source, path)
@@ -113,11 +113,11 @@ def refresh(worktree: WorkTree, index: Path) -> None:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove temporary indexes of processes that were killed long ago."""
+    """Remove temporary files of processes that were killed long ago."""
     limit = time.time() - _STALE_S
     with os.scandir(folder) as found:
         for entry in found:
-            if entry.name.startswith(_TEMP_PREFIX):
+            if entry.name.startswith(TEMP_PREFIX) and entry.is_file(follow_symlinks=False):
                 try:
                     # The mtime is that of the copied index; the ctime is when the copy was made.
                     if entry.stat(follow_symlinks=False).st_ctime < limit:

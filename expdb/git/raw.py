@@ -16,7 +16,7 @@ from pathlib import Path
 from expdb.git.attributes import CONVERTING, attributes, drivers
 from expdb.git.command import nul_joined
 from expdb.git.disk import kind_of
-from expdb.git.index import EXECUTABLE, REGULAR, temp_index, write_tree
+from expdb.git.index import EXECUTABLE, REGULAR, TEMP_PREFIX, temp_index, write_tree
 from expdb.git.objects import checked_out, commit_tree, hash_files, quoted, read_file
 from expdb.git.plan import PlanRow
 from expdb.git.worktree import WorkTree
@@ -83,7 +83,7 @@ def write_raw(worktree: WorkTree, row: PlanRow) -> None:
         return
     target = worktree.top / row.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = worktree.private_dir / f".tmp-raw-{blob}"
+    new = worktree.private_dir / f"{TEMP_PREFIX}raw-{blob}"
     new.write_bytes(worktree.git(("cat-file", "blob", blob)).out)
     if row.after[0] == EXECUTABLE:
         new.chmod(new.stat().st_mode | (new.stat().st_mode & 0o444) >> 2)

@@ -266,6 +266,20 @@ def test_a_filter_that_changes_bytes_is_undone_to_the_very_bytes(world: World) -
     with world.reader() as reader:
         undo(reader, world.worktree)
     assert (world.disk(), world.status()) == before
+    assert world.git("show", "HEAD:x.dat") == "A"
+
+
+def test_a_filter_that_fails_on_the_goal(world: World) -> None:
+    world.write({".gitattributes": "*.dat filter=upper\n", "x.dat": "a\n"})
+    world.commit("filtered")
+    run = world.run()
+    world.write({"x.dat": "b\n"})
+    world.commit("another")
+    world.git("config", "filter.upper.smudge", "false")
+    world.git("config", "filter.upper.required", "true")
+    error = refused(world, lambda: go(world, run, force=True))
+    assert "1 of 1 path cannot be written; nothing written" in error.message
+    assert error.details == ("x.dat  the git filter upper fails: its content cannot be written",)
 
 
 def test_a_sparse_checkout(world: World) -> None:

@@ -124,9 +124,9 @@ class Play:
 
     def kill(self) -> tuple[int, str] | None:
         """Choose before which change of a file the process dies, and the way out; mostly not."""
-        if self.rng.random() < 0.7:
+        if self.rng.random() < 0.5:
             return None
-        return self.rng.randint(1, 70), self.rng.choice(["continue", "abort"])
+        return self.rng.randint(15, 70), self.rng.choice(["continue", "abort"])
 
     def make_submodule(self) -> None:
         inner = self.world.top / LIB
@@ -335,7 +335,7 @@ def play_through(seed: int, make: type[World]) -> None:
             for _ in range(play.rng.randint(0, 5)):
                 play.edit()
             play.pin()
-        for _ in range(play.rng.randint(3, 9)):
+        for _ in range(play.rng.randint(2, 6)):
             play.move()
         play.roll_back(play.goals[0])
         play.check_rescue()

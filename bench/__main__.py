@@ -62,7 +62,10 @@ def _measure(only: Sequence[str], peers: list[str], options: Options, path: Path
         with Place() as place:
             try:
                 if name in WORKLOADS:
-                    measured = WORKLOADS[name].measure(place, peers, options)
+                    measured = []
+                    for row in WORKLOADS[name].measure(place, peers, options):
+                        measured.append(row)
+                        results.write(path, options, [*rows, *measured], bars)  # it takes hours
                     rows += measured
                     text = WORKLOADS[name].shown(measured)
                 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,9 +27,8 @@ STATEMENTS: Final = {
 OF_PIP: Final = ("pip", "setuptools", "wheel", "_distutils_hack", "distutils-precedence.pth")
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return a row a module."""
-    rows = []
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield a row a module."""
     for peer in peers:
         for name, statement in STATEMENTS.get(peer, {}).items():
             mine, theirs = repeated(
@@ -36,8 +36,7 @@ def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
                 partial(imported, place, "expdb", "import expdb; expdb.start"),
                 partial(imported, place, peer, statement),
             )
-            rows.append(Row(workload=NAME, name=name, reps=theirs, ours=mine))
-    return rows
+            yield Row(workload=NAME, name=name, reps=theirs, ours=mine)
 
 
 def imported(place: Place, peer: str, statement: str) -> Figures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import struct
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from bench import check, data, table
@@ -22,9 +23,8 @@ START_S: Final = 60.0
 """So long may a tracker take until its first step."""
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return two rows a tracker: paced, and at full speed."""
-    rows = []
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield two rows a tracker: paced, and at full speed."""
     for every_s, words in ((PACED_S, "100 steps/s"), (0.0, "full speed")):
         for peer in peers:
             if peer.startswith("parquet"):
@@ -32,10 +32,9 @@ def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
             name = f"{peer}, {words}"
             try:
                 reps = [killed(place, peer, every_s, options) for _ in range(options.size(2, 1, 1))]
-                rows.append(Row(workload=NAME, name=name, reps=reps))
+                yield Row(workload=NAME, name=name, reps=reps)
             except Failed as error:
-                rows.append(Row(workload=NAME, name=name, error=str(error)))
-    return rows
+                yield Row(workload=NAME, name=name, error=str(error))
 
 
 def killed(place: Place, peer: str, every_s: float, options: Options) -> Figures:

@@ -6,6 +6,7 @@ the whole process is not, and the table has the steps.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -26,24 +27,22 @@ def steps_of(peer: str, options: Options) -> int:
     return options.size(20_000, 20_000, 2_000)
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return a row a tracker; each is paired with expdb at 20,000 steps."""
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield a row a tracker; each is paired with expdb at 20,000 steps."""
 
     def one(peer: str) -> Figures:
         return logged(place, peer, steps_of(peer, options))
 
-    rows = []
     for peer in peers:
         try:
             if peer == "expdb":
                 mine, _ = repeated(options, lambda: one("expdb"), None)
-                rows.append(Row(workload=NAME, name=peer, reps=mine))
+                yield Row(workload=NAME, name=peer, reps=mine)
             else:
                 mine, theirs = repeated(options, lambda: one("expdb"), partial(one, peer))
-                rows.append(Row(workload=NAME, name=peer, reps=theirs, ours=mine))
+                yield Row(workload=NAME, name=peer, reps=theirs, ours=mine)
         except Failed as error:
-            rows.append(Row(workload=NAME, name=peer, error=str(error)))
-    return rows
+            yield Row(workload=NAME, name=peer, error=str(error))
 
 
 def logged(place: Place, peer: str, steps: int) -> Figures:

@@ -6,6 +6,7 @@ question after filling, which builds expdb's index, is measured apart. Slow trac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bench import check, data, table
@@ -23,18 +24,16 @@ FEWER: Final = {
 QUESTIONS: Final = ("top last", "top min", "compare")
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return a row a tracker and question."""
-    rows: list[Row] = []
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield a row a tracker and question."""
     ours = _Filled(place, "expdb", options)
     for peer in peers:
         try:
             theirs = ours if peer == "expdb" else _Filled(place, peer, options)
             for question in QUESTIONS:
-                rows.append(_row(ours, theirs, question, options))
+                yield _row(ours, theirs, question, options)
         except Failed as error:
-            rows.append(Row(workload=NAME, name=peer, error=str(error)))
-    return rows
+            yield Row(workload=NAME, name=peer, error=str(error))
 
 
 class _Filled:

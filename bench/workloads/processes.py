@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bench import check, data, table
@@ -20,20 +21,18 @@ FEWER: Final = {
 }  # fmt: skip
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return a row a tracker; expdb is measured beside each."""
-    rows = []
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield a row a tracker; expdb is measured beside each."""
     for peer in peers:
         try:
             mine = [together(place, "expdb", options)]
             if peer == "expdb":
-                rows.append(Row(workload=NAME, name=peer, reps=mine))
+                yield Row(workload=NAME, name=peer, reps=mine)
                 continue
             theirs = [together(place, peer, options)]
-            rows.append(Row(workload=NAME, name=peer, reps=theirs, ours=mine))
+            yield Row(workload=NAME, name=peer, reps=theirs, ours=mine)
         except Failed as error:
-            rows.append(Row(workload=NAME, name=peer, error=str(error)))
-    return rows
+            yield Row(workload=NAME, name=peer, error=str(error))
 
 
 def together(place: Place, peer: str, options: Options) -> Figures:

@@ -5,6 +5,7 @@ The store holds 10 metrics a step; trackers that keep each metric apart, and fil
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bench import check, data, table
@@ -18,21 +19,19 @@ FEWER: Final = {"aim": 2, "mlflow-file": 2, "dvclive": 2}
 METRICS: Final = 10
 
 
-def measure(place: Place, peers: list[str], options: Options) -> list[Row]:
-    """Return a row a tracker."""
-    rows: list[Row] = []
+def measure(place: Place, peers: list[str], options: Options) -> Iterator[Row]:
+    """Yield a row a tracker."""
     ours = _Filled(place, "expdb", options)
     for peer in peers:
         try:
             if peer == "expdb":
                 mine, _ = repeated(options, ours.read, None)
-                rows.append(Row(workload=NAME, name=peer, reps=mine))
+                yield Row(workload=NAME, name=peer, reps=mine)
                 continue
             mine, theirs = repeated(options, ours.read, _Filled(place, peer, options).read)
-            rows.append(Row(workload=NAME, name=peer, reps=theirs, ours=mine))
+            yield Row(workload=NAME, name=peer, reps=theirs, ours=mine)
         except Failed as error:
-            rows.append(Row(workload=NAME, name=peer, error=str(error)))
-    return rows
+            yield Row(workload=NAME, name=peer, error=str(error))
 
 
 class _Filled:

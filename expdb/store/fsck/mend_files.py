@@ -22,7 +22,9 @@ from expdb.store.fsck.checkpoints import checkpoint_damage
 from expdb.store.fsck.files import (
     EVIDENCE,
     FIXED,
+    LINES,
     differing,
+    is_zeroed,
     line_files,
     owner_files,
 )
@@ -51,8 +53,11 @@ def mend_files(layout: RunLayout, numbers: Sequence[int], trash: Trash) -> None:
     for path, read in line_files(layout):
         problems = []
         read(layout, problems)
-        if problems and trash.copy(path) and path.is_file():
-            blank_lines(path, [_line_of(line) for line in problems])
+        wrong = [_line_of(line) for line in problems]
+        if is_zeroed(path):
+            wrong.append(path.read_bytes().count(b"\n") + 1)
+        if wrong and trash.copy(path) and path.is_file():
+            blank_lines(path, wrong)
     for step in checkpoints.steps(layout):
         found = checkpoint_damage(layout, step)
         if found and not any(said.startswith("needs ") for _, said in found):
@@ -96,6 +101,10 @@ def refresh_status(layout: RunLayout) -> None:
     now = sizes(layout.root)
     told = [name for name in status.files if FIXED.fullmatch(name)]
     if any(now.get(name) != status.files[name] for name in told):
+        return
+    if any(
+        LINES.fullmatch(name) and now.get(name, 0) < status.files[name] for name in status.files
+    ):
         return
     if status.state != "running" and status.files != now:
         write_status(layout, status)

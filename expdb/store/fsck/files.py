@@ -101,7 +101,8 @@ def check_listed(layout: RunLayout, status: Status, notes: Notes, *, said: set[s
         if now != size and is_checked:
             wrong.append(f"{name} with {size:,} bytes, it has {now:,}")
         elif now < size or (now != size and not grows):
-            notes.say("damaged", name, f"{name} has {now:,} of {size:,} bytes")
+            what = f"{name} has {now:,} of {size:,} bytes"
+            notes.say("damaged", name, what, can_mend=grows)
     if wrong:
         more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
         what = f"status.json lists {wrong[0]}{more}"

@@ -22,7 +22,6 @@ from expdb.store.fsck.checkpoints import checkpoint_damage
 from expdb.store.fsck.files import (
     EVIDENCE,
     FIXED,
-    LINES,
     differing,
     is_zeroed,
     line_files,
@@ -101,10 +100,6 @@ def refresh_status(layout: RunLayout) -> None:
     now = sizes(layout.root)
     told = [name for name in status.files if FIXED.fullmatch(name)]
     if any(now.get(name) != status.files[name] for name in told):
-        return
-    if any(
-        LINES.fullmatch(name) and now.get(name, 0) < status.files[name] for name in status.files
-    ):
         return
     if status.state != "running" and status.files != now:
         write_status(layout, status)

@@ -30,6 +30,8 @@ CHECKED = re.compile(
 """Listed files that are there for as long as they are listed, and have a check of their own."""
 FIXED = re.compile(r"run\.json|(config|unresolved|overrides)\.yaml")
 """The same, of which nothing but their size is known."""
+LINES = re.compile(r"(marks|events|artifacts)\.jsonl")
+"""Files that only grow."""
 POINTS = re.compile(r"/(points/[^/]*|attempts/\d+/rank-[^/]*)$")
 EVIDENCE = ("series.json", "points", "checkpoints", "evals", "events.jsonl")
 """What is only written after a run has its first status."""
@@ -88,8 +90,8 @@ def check_listed(layout: RunLayout, status: Status, notes: Notes, *, said: set[s
     """
     wrong: list[str] = []
     for name, size in sorted(status.files.items()):
-        is_checked = CHECKED.fullmatch(name) is not None
-        if not (is_checked or FIXED.fullmatch(name)) or _is_said(name, said):
+        is_checked, grows = CHECKED.fullmatch(name) is not None, LINES.fullmatch(name) is not None
+        if not (is_checked or grows or FIXED.fullmatch(name)) or _is_said(name, said):
             continue
         try:
             now = (layout.root / name).lstat().st_size
@@ -98,8 +100,9 @@ def check_listed(layout: RunLayout, status: Status, notes: Notes, *, said: set[s
             continue
         if now != size and is_checked:
             wrong.append(f"{name} with {size:,} bytes, it has {now:,}")
-        elif now != size:
-            notes.say("damaged", name, f"{name} has {now:,} of {size:,} bytes")
+        elif now < size or (now != size and not grows):
+            what = f"{name} has {now:,} of {size:,} bytes"
+            notes.say("damaged", name, what, can_mend=grows)
     if wrong:
         more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
         what = f"status.json lists {wrong[0]}{more}"
@@ -129,6 +132,8 @@ def check_records(layout: RunLayout, notes: Notes, *, is_live: bool) -> None:
     for path, read in line_files(layout):
         problems: list[str] = []
         read(layout, problems)
+        if not problems and not is_live and is_zeroed(path):
+            problems = [f"{path.name}: line {_num_lines(path)} is damaged"]
         if problems:
             more = f" (and {len(problems) - 1:,} more lines)" if len(problems) > 1 else ""
             notes.say("damaged", path.name, f"{problems[0]}{more}", can_mend=not is_live)
@@ -137,6 +142,18 @@ def check_records(layout: RunLayout, notes: Notes, *, is_live: bool) -> None:
     for line in problems:
         name = line.removesuffix(" is damaged")
         notes.say("damaged", name if name != line else "evals", line, can_mend=name != line)
+
+
+def is_zeroed(path: Path) -> bool:
+    """Tell whether a file of lines ends in zeroes: no writer that dies in a line leaves them."""
+    try:
+        return b"\0" in path.read_bytes().rpartition(b"\n")[2]
+    except OSError:
+        return False
+
+
+def _num_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") + 1
 
 
 def line_files(
@@ -152,15 +169,15 @@ def line_files(
 
 def check_series(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> None:
     """Note a series.json of a run that is over which is not what the points say."""
-    if any(left_journals(layout, number) for number in numbers):
-        _check_short(layout, numbers[-1], notes)
-        return  # journals stand: a recovery counts anew
     path = layout.series_json
     try:
         saved = series.load(path)
     except Corrupt as error:
         notes.say("damaged", path.name, error.message, can_mend=True)
         return
+    if any(left_journals(layout, number) for number in numbers):
+        _check_short(layout, numbers[-1], saved.through(numbers[-1], 0), notes)
+        return  # journals stand: a recovery counts anew
     missing: list[str] = []
     counted = count_again(layout, problems=missing)
     if missing or any(POINTS.search(item.path) for item in notes.found):
@@ -186,12 +203,8 @@ def check_series(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> Non
         notes.say("damaged", path.name, what, can_mend=True)
 
 
-def _check_short(layout: RunLayout, attempt: int, notes: Notes) -> None:
+def _check_short(layout: RunLayout, attempt: int, after: int, notes: Notes) -> None:
     """Note a journal that ends before the points that series.json counts."""
-    try:
-        after = series.load(layout.series_json).through(attempt, 0)
-    except Corrupt:
-        return  # named by what reads it
     if not after or not is_short(layout, attempt, after):
         return
     names = [path.name for path in journals(layout, attempt).get(0, ())]

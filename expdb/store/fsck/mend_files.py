@@ -23,6 +23,7 @@ from expdb.store.fsck.files import (
     EVIDENCE,
     FIXED,
     differing,
+    is_zeroed,
     line_files,
     owner_files,
 )
@@ -51,8 +52,11 @@ def mend_files(layout: RunLayout, numbers: Sequence[int], trash: Trash) -> None:
     for path, read in line_files(layout):
         problems = []
         read(layout, problems)
-        if problems and trash.copy(path) and path.is_file():
-            blank_lines(path, [_line_of(line) for line in problems])
+        wrong = [_line_of(line) for line in problems]
+        if is_zeroed(path):
+            wrong.append(path.read_bytes().count(b"\n") + 1)
+        if wrong and trash.copy(path) and path.is_file():
+            blank_lines(path, wrong)
     for step in checkpoints.steps(layout):
         found = checkpoint_damage(layout, step)
         if found and not any(said.startswith("needs ") for _, said in found):

@@ -70,8 +70,6 @@ GROSS: tuple[Damage, ...] = (cut, zeroed, empty, four, foreign)
 DAMAGES: tuple[Damage, ...] = (*GROSS, torn, half_zeroed, flipped)
 SILENT = ("log.txt", "live.json", "config.yaml", "unresolved.yaml", "overrides.yaml")
 """Files that no reader needs: nothing is lost with them."""
-LINES = ("marks.jsonl", "events.jsonl", "artifacts.jsonl")
-"""Files of lines: that lines at their end are gone is not seen yet, as only sizes could tell it."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def check_damaged(scene: Scene, name: str, damage: Damage, faults: Tally) -> Non
     assert set(readable) <= set(scene.points), "points that nobody wrote"
     said = {item.path for item in check(root).problems}
     place = f"{scene.hurt.root.relative_to(root)}/{name}"
-    if damage in GROSS and not name.endswith((*SILENT, *LINES)):
+    if damage in GROSS and not name.endswith(SILENT):
         assert any(place == path or place.startswith(f"{path}/") for path in said), said
     code = main(["--store", str(root), "reindex"])
     rows, warnings = scene.rows()

@@ -6,7 +6,6 @@ has its name.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,6 +43,8 @@ def build(
     try:
         age = 0 if base is None else _age(base)
         if base is not None and age + 1 < WHOLE_EVERY:
+            import shutil
+
             shutil.copyfile(base, temporary)
             _write(temporary, settled, gone, store=store, age=age + 1)
         else:

@@ -17,6 +17,7 @@ from typing import Any
 
 from expdb.errors import Conflict, Corrupt
 
+READ_BYTES = 1 << 16
 WORDS = {
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
@@ -129,21 +130,36 @@ def read_json(path: Path) -> dict[str, Any]:
         Corrupt: the file holds something else, or cannot be read.
         FileNotFoundError, NotADirectoryError: there is no such file.
     """
-    where = f"the file: {path}"
     try:
-        data = path.read_bytes()
+        data = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise Corrupt(f"{path.name} cannot be read: {reason(error)}", hint=where) from error
+        raise _corrupt(path, f"cannot be read: {reason(error)}") from error
     try:
         value = json.loads(data.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         found = "is empty" if not data else f"is not JSON ({error})"
-        raise Corrupt(f"{path.name} {found}", hint=where) from error
+        raise _corrupt(path, found) from error
     if not isinstance(value, dict):
-        raise Corrupt(f"{path.name} holds no JSON object", hint=where)
+        raise _corrupt(path, "holds no JSON object")
     return value
+
+
+def _read(path: Path) -> bytes:
+    # With a file object it takes twice as long, and five are read of every run that is indexed.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = [os.read(fd, READ_BYTES)]
+        while parts[-1]:
+            parts.append(os.read(fd, READ_BYTES))
+    finally:
+        os.close(fd)
+    return b"".join(parts)
+
+
+def _corrupt(path: Path, found: str) -> Corrupt:
+    return Corrupt(f"{path.name} {found}", hint=f"the file: {path}")
 
 
 @contextmanager

@@ -57,10 +57,11 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
     for name, rows in tables.items():
         try:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
-        except (UnicodeEncodeError, engine.InvalidInputException):
+        except (UnicodeEncodeError, RuntimeError, engine.InvalidInputException):
             from expdb.index.rows import readable
 
             # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
+            # DuckDB 1 cannot cast such a text and says so with a RuntimeError.
             _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
 
 

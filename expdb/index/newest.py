@@ -50,10 +50,19 @@ def open_newest(store: Store) -> Base:
 
 def folders(store: Store) -> list[Path]:
     """Return where generations of the store are looked for; new ones go to the first."""
-    if store.writable:
+    if can_keep(store):
         return [store.layout.index]
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return [Path(cache).expanduser() / "expdb" / store.id / "index", store.layout.index]
+
+
+def can_keep(store: Store) -> bool:
+    """Tell whether this process may write generations into the store.
+
+    A store of several users may have been indexed first by one who left no room for others.
+    """
+    index = store.layout.index
+    return store.writable and (os.access(index, os.W_OK | os.X_OK) or not index.exists())
 
 
 def forget(store: Store) -> None:

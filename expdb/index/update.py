@@ -13,7 +13,7 @@ from expdb.index import connect, engine
 from expdb.index.engine import Connection
 from expdb.index.generations import Generations
 from expdb.index.load import Loaded, load
-from expdb.index.newest import Base, folders
+from expdb.index.newest import Base, can_keep, folders
 from expdb.index.scan import Scan, run_in
 from expdb.index.schema import Tables
 from expdb.store.store import Store, reason
@@ -64,9 +64,10 @@ def _build(
 ) -> Connection | None:
     """Write the next generation and open it; None where it cannot be written."""
     folder = folders(store)[0]
-    if not store.writable:
+    if not can_keep(store):
+        what = "index of the store" if store.writable else "store"
         warnings.append(
-            f"the store {store.name} cannot be written; its index is kept in your cache folder"
+            f"the {what} {store.name} cannot be written; its index is kept in your cache folder"
         )
     try:
         path = builder.build(store, Generations(folder), base.path, loaded.settled, hidden)

@@ -4,15 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+SOAK_REPEAT ?= 1
 # Tests write and sync many small files; a file system in memory, where it is large enough, halves the waiting.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 6000000 ] 2>/dev/null && echo /dev/shm)
 export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test slow check lint fix bench soak gpu docs clean
+.PHONY: help install train test slow check lint fix bench bench-peers soak gpu docs clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -49,11 +50,22 @@ fix: $(STAMP) ## format, and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## measure, and print ratios (no test depends on a clock)
-	$(BIN)/python -m bench.log_cost
+bench: $(STAMP) ## measure expdb, references and installed peers, print ratios (no test depends on a clock)
+	$(BIN)/python -m bench $(BENCH)
 
-soak: $(STAMP) ## the long tests, without a bound on time (SOAK=n multiplies the examples)
-	$(BIN)/python -m pytest -n $(WORKERS) -m soak
+PEERS := $(basename $(notdir $(wildcard bench/requirements/*.txt)))
+
+bench-peers: $(PEERS:%=.bench/%/.installed) ## make .bench/<peer> for each tracker that is compared (2.4 GB)
+
+.bench/%/.installed: bench/requirements/%.txt
+	$(PYTHON) -m venv .bench/$*
+	.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+soak: $(STAMP) ## the long tests (SOAK=n: n times the examples; SOAK_REPEAT=n: n times in a row; TESTS=tests/faults)
+	for round in $$(seq $(SOAK_REPEAT)); do \
+		$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest -n $(WORKERS) -m soak $(TESTS) || exit 1; \
+	done
 
 gpu: $(STAMP) ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

@@ -7,8 +7,10 @@ call looks at the store afresh.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,9 +18,12 @@ from expdb.index.reader import Reader, open_reader
 from expdb.model import Run
 from expdb.query.compare import asked_step, comparison
 from expdb.query.compare_results import Comparison
+from expdb.query.kin import against_base
 from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
-from expdb.query.results import Ranking
+from expdb.query.results import Listing, Ranking
+from expdb.query.runs import listing
+from expdb.query.select import Selection, where_of
 from expdb.store.layout import RunLayout
 from expdb.store.locate import find_store
 from expdb.store.resolve import Resolved
@@ -95,6 +100,37 @@ class OpenStore:
             found = lookup(reader, word)
             return StoredRun(self, reader.run(found.run), found.step)
 
+    def runs(
+        self,
+        where: str | Sequence[str] | None = None,
+        *,
+        since: str | None = None,
+        study: str | None = None,
+        limit: int | None = None,
+        sort: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Listing:
+        """Return the runs that a filter selects, newest first: the answer of `ls -w`.
+
+        `where` is a filter as of `-w`, or several that must all hold; `since`, `study`, `sort` and
+        `columns` (`+optim.lr`) are the options of `ls`. `limit` is how many; None for all.
+
+        Raises:
+            BadInput, NotFound: a filter that makes no sense, a name that the store does not have.
+        """
+        selection = Selection(where=where, since=since, study=study)
+        with self._reader() as reader:
+            chosen = where_of(reader, selection, now_ms=time.time_ns() // 1_000_000)
+            found = listing(
+                reader,
+                limit=limit,
+                where=chosen.condition,
+                params=chosen.params,
+                sort=sort,
+                columns=columns,
+            )
+        return replace(found, warnings=(*chosen.warnings, *found.warnings))
+
     def rank(self, metric: str | None = None, *, limit: int | None = None) -> Ranking:
         """Return the finished runs by an objective, best first."""
         with self._reader() as reader:
@@ -140,9 +176,9 @@ class OpenStore:
     def closing_table(
         self, run: str, *, stream: TextIO, env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Return the lines that end a training run, drawn for a stream: against its parent."""
-        import time
-
+        """Return the lines that end a training run, drawn for a stream: against what it is measured
+        against, which is its parent or the run of the parent's config with its seed.
+        """
         from expdb.report.closing import alone_lines, closing_lines
         from expdb.report.style import style_of
 
@@ -150,14 +186,8 @@ class OpenStore:
         style = style_of(stream, os.environ if env is None else env, now_ms)
         with self._reader() as reader:
             record = reader.run(run)
-            if record.parent is None:
-                return alone_lines(record, style)
-            pair = [_literal(record.parent.run), _literal(run)]
-            return closing_lines(comparison(reader, pair), style)
-
-
-def _literal(run: str) -> Resolved:
-    return Resolved(run=run, step=None, said="", is_literal=True)
+            found = against_base(reader, record)
+            return alone_lines(record, style) if found is None else closing_lines(found[1], style)
 
 
 def open_store(path: str | os.PathLike[str] | None = None) -> OpenStore:

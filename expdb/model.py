@@ -34,17 +34,32 @@ FORMAT = 1
 NEEDS = "0.1.0"
 """The first expdb that can read what this code writes."""
 
+SEED_LIMIT = 10**38
+"""A seed is below it, and above its negative: every reader of a store holds such a number exactly.
+"""
+
 
 class RunState(StrEnum):
-    """The state a person sees; `crashed` and `lost` are derived, never stored."""
+    """The state a person sees; `paused`, `crashed` and `lost` are derived, never stored."""
 
     PENDING = "pending"
     RUNNING = "running"
+    PAUSED = "paused"
     FINISHED = "finished"
     FAILED = "failed"
     PREEMPTED = "preempted"
     CRASHED = "crashed"
     LOST = "lost"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process of the run is there: it trains, or waits for `expdb ctl RUN go`."""
+        return self in (RunState.RUNNING, RunState.PAUSED)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run is alive, or is about to be."""
+        return self.is_alive or self is RunState.PENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

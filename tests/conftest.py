@@ -16,6 +16,7 @@ from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.status import Status, write_status
 from expdb.store.store import open_store
+from tests.faults import counting
 
 OURS = ("EXPDB_", "SLURM_", "TORCHELASTIC_", "GIT_", "HYDRA_")
 LAUNCH = (
@@ -33,6 +34,15 @@ MakeRun = Callable[..., RunLayout]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the trainings first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.path.parent.name != "train")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what the faults of tests/faults did; here, for the process that only gives out tests has
+    no conftest.py of a folder below.
+    """
+    said = counting.line(item for items in terminalreporter.stats.values() for item in items)
+    if said:
+        terminalreporter.write_line(said)
 
 
 @pytest.fixture(autouse=True)

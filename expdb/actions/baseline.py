@@ -149,8 +149,8 @@ def _fault(run: Run) -> str:
             return f"it has no {metric}"
     if run.state is RunState.FINISHED:
         return ""
-    if run.state is RunState.RUNNING:
-        return "it is running"
+    if run.state.is_alive:
+        return f"it is {run.state}"
     return f"it {_PAST.get(run.state, f'is {run.state}')}" + (
         f" ({run.reason})" if run.reason else ""
     )

@@ -146,6 +146,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         exclude=goal.exclude,
         secret_files=goal.secret_files,
         known_absent=_known_absent(worktree, goal),
+        kept={} if goal.state is None else goal.state.raw,
         force=force,
     )
     blocked = (*store_paths(store, worktree, rows), *blocked)
@@ -191,6 +192,7 @@ def _state_of(worktree: WorkTree, saved: Saved, op: str, rows: Sequence[PlanRow]
         index=op,
         head=read_head(worktree.git_dir),
         modes=odd_modes(worktree.top, rows),
+        raw=saved.raw,
     )
 
 
@@ -236,7 +238,10 @@ def finish(
 
 def _as_saved(rows: Sequence[PlanRow], saved: Mapping[str, State | None]) -> tuple[PlanRow, ...]:
     """Return the rows with what was saved since as what stands before them."""
-    return tuple(replace(row, before=saved[row.path]) if row.path in saved else row for row in rows)
+    return tuple(
+        replace(row, before=saved[row.path], raw_before=None) if row.path in saved else row
+        for row in rows
+    )
 
 
 def _end(

@@ -151,8 +151,10 @@ def require_free(
     if kind == "rollback":
         hints.append(f"leave this work tree alone:        expdb rollback --worktree {aside}")
     details = tuple(f"{plain(item.path)}  {plain(item.reason)}" for item in blocked)
+    loses = any(item.loses for item in blocked)
+    what = "would lose work that is saved nowhere" if loses else "cannot be written"
     raise Refused(
-        f"{len(blocked)} of {paths} would lose work that is saved nowhere; nothing written",
+        f"{len(blocked)} of {paths} {what}; nothing written",
         details=() if listed else details,
         hint=tuple(hints),
     )

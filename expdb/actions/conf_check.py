@@ -249,7 +249,7 @@ def _warmup(flat: Mapping[str, Any]) -> Iterable[str]:
         return
     share = warmup if warmup < 1 else warmup / steps if steps else None
     if share is not None and not LOW <= share <= HIGH:
-        yield f"warm-up is {share * 100:.2g} % of the steps; 1 to 10 % is usual"
+        yield f"warm-up is {share * 100:.3g} % of the steps; 1 to 10 % is usual"
 
 
 def _number(flat: Mapping[str, Any], names: Sequence[str]) -> float | None:

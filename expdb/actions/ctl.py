@@ -19,7 +19,7 @@ from expdb.store import attempts, control, ops
 from expdb.store.control import Request
 from expdb.store.layout import RunLayout
 from expdb.store.resolve import Resolved
-from expdb.store.runs import read_run
+from expdb.store.runs import read_run, require_here
 from expdb.text import short_id
 
 POLL_S = 0.1
@@ -38,16 +38,18 @@ def ask(
     Raises:
         BadInput: the verb is none.
         Refused: the run is not alive.
+        NotFound: it was removed at this moment.
         Corrupt: the store cannot be written.
     """
     store = reader.store
     run = reader.run(resolved.run)
-    if run.state is not RunState.RUNNING:
+    if not run.state.is_alive:
         raise Refused(
             f"{named(run, reader.id_length)} is not running: it is {run.state}",
             hint=_instead(run, short_id(run.id, reader.id_length)),
         )
     layout = RunLayout(store.root / run.path)
+    require_here(layout)
     attempt = attempts.numbers(layout)[-1]
     with writing(store):
         asked = control.request(layout, attempt, verb, who=ops.who())
@@ -73,8 +75,9 @@ def _answered(
         left = until - time.monotonic()
         if left <= 0:
             return result
+        require_here(layout)
         now = read_run(layout.root, store_root=reader.store.root)
-        if now.state is not RunState.RUNNING and control.answer(layout, asked) is None:
+        if not now.state.is_alive and control.answer(layout, asked) is None:
             why = f"{now.state}" + (f": {now.reason}" if now.reason else "")
             return replace(result, run=now, ended=why)
         time.sleep(min(POLL_S, left))

@@ -90,7 +90,8 @@ def fsck(
     """
     began = time.monotonic()
     if repair and not store.writable:
-        raise Corrupt(f"cannot write to the store {store.name}: no permission", hint="expdb fsck")
+        why = f"cannot write to the store {store.name}: {store.why_not}"
+        raise Corrupt(why, hint="expdb fsck")
     if repair and worktree is not None:
         require_finished(worktree, store)
     found = check_store(store.layout, folders, tick=tick)

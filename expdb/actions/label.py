@@ -85,6 +85,10 @@ def check_label(word: str) -> str:
         raise BadInput(f"a label of {len(word):,} letters is too long", hint="longer: expdb note")
     if word.startswith("-"):
         raise BadInput(f"{plain(word)} cannot be a label: it begins with a dash, like an option")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"the label {word[:80]!a} is not UTF-8 text") from None
     if not word.isprintable() or any(letter.isspace() for letter in word):
         raise BadInput(
             f"{plain(word)} cannot be a label: it holds a space or a control character",

@@ -21,7 +21,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.runs import Version, read_run, run_dirs
 from expdb.store.store import Store
 
-LIVE = frozenset({RunState.RUNNING, RunState.PENDING})
+LIVE = frozenset(state for state in RunState if state.is_live)
 NO_STATUS: Version = (0, 0, 0)
 
 

@@ -15,8 +15,10 @@ from expdb.store.ops import read_marker, read_ops
 from expdb.store.store import Store
 
 REF_KINDS = frozenset({"baseline", "tag"})
-RUN_KINDS = frozenset({"label", "note", "rm", "restore"})
+RUN_KINDS = frozenset({"label", "note", "rm", "restore", "gc"})
 TREE_KINDS = frozenset({"rollback"})
+WORK_TREE_MADE = "worktree"
+"""Of a folder that `rollback --worktree` made: git removes it, no undo does."""
 UNDOABLE = TREE_KINDS | REF_KINDS | RUN_KINDS
 """Kinds of which plain `undo` takes the newest; an undo is taken back by its own id only."""
 
@@ -85,7 +87,7 @@ def op_rows(
                 num_paths=len(op.after.get("plan", ())) if is_of_tree(op) else None,
                 state=state,
                 undone_by=None if undo is None else undo.id,
-                can_undo=state == "done" and undo is None and (not other or not is_of_tree(op)),
+                can_undo=state == "done" and undo is None and _is_ours(op, other=other),
                 is_here=False,
                 other_work_tree=other,
                 who=op.who,
@@ -93,6 +95,11 @@ def op_rows(
             )
         )
     return _mark_here(rows)
+
+
+def _is_ours(op: Op, *, other: bool) -> bool:
+    """Tell whether an undo in this work tree could take the op back."""
+    return not is_of_tree(op) or (not other and op.kind != WORK_TREE_MADE)
 
 
 def is_of_ref(op: Op) -> bool:
@@ -110,9 +117,14 @@ def is_of_trash(op: Op) -> bool:
     return "trash" in op.before
 
 
+def is_of_gc(op: Op) -> bool:
+    """Tell whether an op collected checkpoints and pins, or brought them back."""
+    return "checkpoints" in op.before
+
+
 def is_of_tree(op: Op) -> bool:
-    """Tell whether an op changed files of a work tree, not only refs, marks or the trash."""
-    return not (is_of_ref(op) or is_of_marks(op) or is_of_trash(op))
+    """Tell whether an op changed files of a work tree, not only names and folders of the store."""
+    return not (is_of_ref(op) or is_of_marks(op) or is_of_trash(op) or is_of_gc(op))
 
 
 def _state(op: Op, end: Op | None) -> Literal["done", "unfinished", "aborted"]:

@@ -7,17 +7,23 @@ is no part of the plan.
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from expdb.git.blockers import blockers
 from expdb.git.command import GitError, first_line, nul_joined
-from expdb.git.index import fill_index, temp_index
+from expdb.git.index import EXECUTABLE, fill_index, temp_index
+from expdb.git.plan import absent_blobs, changed_paths
+from expdb.git.raw import inexact
 from expdb.git.restore import Blocked, PlanRow, path_states, plan
 from expdb.git.snapshot import Saved, save_worktree
+from expdb.git.untracked import MAX_FILE_BYTES
 from expdb.git.worktree import WorkTree
 
 USUAL_MODES: Final = frozenset({0o644, 0o664, 0o755, 0o775})
@@ -36,11 +42,13 @@ def save_and_plan(
     exclude: Sequence[str],
     secret_files: Sequence[str],
     known_absent: frozenset[str] | None = None,
+    kept: Mapping[str, str] = MappingProxyType({}),
     force: bool = False,
 ) -> Planned:
     """Save the work tree under `op`; return that, the plan to `tree`, and what blocks the plan.
 
-    `known_absent` is given on the way back to a saved work tree: paths that it surely did not have.
+    `known_absent` is given on the way back to a saved work tree: paths that it surely did not have;
+    `kept` is path -> blob of what the goal keeps byte for byte.
     With `force` single files in the way are saved too, whatever their size, and block no longer.
 
     Raises:
@@ -48,6 +56,7 @@ def save_and_plan(
         GitError: git cannot read or write the repository.
     """
     also: list[str] = []
+    raw: list[str] = []
     while True:
         saved = save_worktree(
             worktree,
@@ -56,16 +65,50 @@ def save_and_plan(
             exclude=exclude,
             secret_files=secret_files,
             also=also,
+            raw=raw,
         )
         rows = plan(worktree, saved.tree, tree)
         alone = _left_alone(worktree, saved, tree, rows, known_absent)
-        rows = tuple(row for row in rows if row.path not in alone)
-        blocked = blockers(worktree, saved, rows, secret_files=secret_files)
+        rows = tuple(
+            replace(row, raw_before=saved.raw.get(row.path), raw_after=kept.get(row.path))
+            for row in rows
+            if row.path not in alone
+        )
+        blocked = blockers(
+            worktree,
+            saved,
+            rows,
+            secret_files=secret_files,
+            kept=kept,
+            absent=absent_blobs(worktree, saved.tree, tree) if rows else (),
+        )
         rows, blocked = _without_equal(worktree, rows, blocked)
-        more = [item.path for item in blocked if item.can_save and item.path not in also]
-        if not force or not more:
+        more = [item for item in blocked if _can_save(item, force) and item.path not in raw + also]
+        lossy = [path for path in _lossy_edits(worktree, saved, rows) if path not in raw]
+        if not more and not lossy:
             return saved, rows, blocked
-        also += more
+        raw += [*lossy, *(item.path for item in more if item.is_raw)]
+        also += [item.path for item in more if not item.is_raw]
+
+
+def _lossy_edits(worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow]) -> list[str]:
+    """Return the edits outside the plan, against HEAD, whose very bytes the snapshot has not.
+
+    The change leaves them alone; its undo brings them back if they were edited again since.
+    """
+    head = worktree.tree_of("HEAD")
+    planned = {row.path for row in rows}
+    if head is None or planned.issuperset(changed_paths(worktree, saved.tree, head)):
+        return []
+    edits = plan(worktree, saved.tree, head)
+    found = inexact(worktree, [row for row in edits if row.path not in planned])
+    return [path for path, num_bytes in found.items() if num_bytes <= MAX_FILE_BYTES]
+
+
+def _can_save(item: Blocked, force: bool) -> bool:
+    """Tell whether a path in the way is saved: small ones that git converts need no `force`."""
+    small = item.is_raw and item.num_bytes <= MAX_FILE_BYTES
+    return item.can_save and (force or small)
 
 
 def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
@@ -75,10 +118,12 @@ def odd_modes(top: Path, rows: Sequence[PlanRow]) -> dict[str, int]:
         if row.before is None or not row.before[0].startswith("100"):
             continue
         try:
-            mode = (top / row.path).lstat().st_mode
+            mode = os.lstat(f"{top}/{row.path}").st_mode
         except OSError:  # deleted since it was saved: a restore says so
             continue
-        if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in USUAL_MODES:
+        # Where git does not record it, the executable bit is none of a checkout's either.
+        is_odd = (row.before[0] == EXECUTABLE) is not bool(mode & 0o100)
+        if stat.S_ISREG(mode) and (is_odd or stat.S_IMODE(mode) not in USUAL_MODES):
             found[row.path] = stat.S_IMODE(mode)
     return found
 
@@ -139,7 +184,7 @@ def _without_equal(
     worktree: WorkTree, rows: tuple[PlanRow, ...], blocked: tuple[Blocked, ...]
 ) -> tuple[tuple[PlanRow, ...], tuple[Blocked, ...]]:
     """Leave out files in the way that are what the goal has there."""
-    in_way = {item.path for item in blocked if item.can_save}
+    in_way = {item.path for item in blocked if item.can_save and not item.is_raw}
     new = [row for row in rows if row.before is None and row.path in in_way]
     if not new:
         return rows, blocked

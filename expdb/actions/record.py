@@ -1,6 +1,7 @@
 """What the begin-op of a change of a work tree records: both states and the plan between them.
 
-    before  {"tree", "commit", "index": op, "head": {run, step, op} or null, "modes": {path: bits}}
+    before  {"tree", "commit", "index": op, "head": {run, step, op} or null, "modes": {path: bits},
+             "raw": {path: blob}}
     after   the same, "index" null where the index becomes the tree, and
             "plan": [[path, action, [mode, blob] or null, [mode, blob] or null], ...],
             "exclude", "secret_files": what the snapshot left out
@@ -32,6 +33,8 @@ class TreeState:
     head: Head | None
     modes: Mapping[str, int] = field(default_factory=dict)
     """Permission bits that git does not keep, of files that the plan touches."""
+    raw: Mapping[str, str] = field(default_factory=dict)
+    """Blobs of bytes that git would not write back by itself, of files that the plan touches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,14 @@ class Change:
     def reversed(self) -> Change:
         """Return the change that takes this one back."""
         rows = tuple(
-            replace(row, action=_REVERSED[row.action], before=row.after, after=row.before)
+            replace(
+                row,
+                action=_REVERSED[row.action],
+                before=row.after,
+                after=row.before,
+                raw_before=row.raw_after,
+                raw_after=row.raw_before,
+            )
             for row in self.rows
         )
         return replace(self, before=self.after, after=self.before, rows=rows)
@@ -72,13 +82,21 @@ def decode(op: Op) -> Change:
         Corrupt: it records none.
     """
     try:
+        before, after = _decode_state(op.before), _decode_state(op.after)
         rows = tuple(
-            PlanRow(path=path, action=action, before=_pair(before), after=_pair(after))
-            for path, action, before, after in op.after["plan"]
+            PlanRow(
+                path=path,
+                action=action,
+                before=_pair(was),
+                after=_pair(becomes),
+                raw_before=before.raw.get(path),
+                raw_after=after.raw.get(path),
+            )
+            for path, action, was, becomes in op.after["plan"]
         )
         return Change(
-            before=_decode_state(op.before),
-            after=_decode_state(op.after),
+            before=before,
+            after=after,
             rows=rows,
             exclude=tuple(op.after["exclude"]),
             secret_files=tuple(op.after["secret_files"]),
@@ -94,6 +112,7 @@ def _encode_state(state: TreeState) -> dict[str, Any]:
         "index": state.index,
         "head": None if state.head is None else state.head.encode(),
         "modes": dict(state.modes),
+        "raw": dict(state.raw),
     }
 
 
@@ -104,6 +123,7 @@ def _decode_state(data: Mapping[str, Any]) -> TreeState:
         index=data["index"],
         head=decode_head(data["head"]),
         modes={str(path): int(mode) for path, mode in data["modes"].items()},
+        raw={str(path): str(blob) for path, blob in data.get("raw", {}).items()},
     )
 
 

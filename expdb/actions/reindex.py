@@ -20,6 +20,8 @@ class ReindexResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     """Runs that were left out, and files that are damaged."""
+    left_out: tuple[str, ...] = ()
+    """The warnings about runs that are not in it."""
 
 
 def reindex(store: Store) -> ReindexResult:
@@ -27,5 +29,10 @@ def reindex(store: Store) -> ReindexResult:
     began = time.monotonic()
     with open_reader(store, afresh=True) as reader:
         num_runs = int(reader.rows("SELECT count(*) FROM runs")[0][0])
-        warnings = reader.warnings
-    return ReindexResult(num_runs=num_runs, seconds=time.monotonic() - began, warnings=warnings)
+        warnings, left_out = reader.warnings, reader.left_out
+    return ReindexResult(
+        num_runs=num_runs,
+        seconds=time.monotonic() - began,
+        warnings=warnings,
+        left_out=left_out,
+    )

@@ -46,10 +46,11 @@ def restore(
     one = f"{text.short_id(found[0].run, cells)} {found[0].name}"
     what = f"rm --restore {one}" if len(found) == 1 else f"rm --restore of {len(found):,} runs"
     op = trash_op("restore", what, [one.run for one in found], into=False, worktree=worktree)
-    take_all(store, found, op)
+    kept = take_all(store, found, op)
     return RemoveResult(
         op=op.id,
         into=False,
+        kept=kept,
         runs=tuple((one.run, one.name) for one in found),
         bytes=sum(one.bytes for one in found),
     )
@@ -64,7 +65,10 @@ def undo_removal(reader: Reader, op: Op, worktree: WorkTree | None) -> tuple[Op,
     store = reader.store
     back = bool(op.after["trash"])
     runs = [str(run) for run in (*op.before["trash"], *op.after["trash"])]
-    there = {one.run: one for one in trash.entries(store.layout)}
+    there: dict[str, Trashed] = {}
+    for one in trash.entries(store.layout):  # of several of one id that which this op moved
+        if one.op == op.id or one.run not in there:
+            there[one.run] = one
     here = [run for run in runs if run not in there and _is_here(store, run)]
     if not here and not any(run in there for run in runs):
         raise Refused(
@@ -74,31 +78,63 @@ def undo_removal(reader: Reader, op: Op, worktree: WorkTree | None) -> tuple[Op,
     undo = trash_op(
         "undo", f"undo of {op.id[:4]}", moved, into=not back, worktree=worktree, undoes=op.id
     )
-    if back:
-        take_all(store, [there[run] for run in moved], undo)
-    else:
+    if not back:
         put_all(store, moved, undo, worktree, id_cells=reader.id_length)
-    number = "1 run" if len(moved) == 1 else f"{len(moved):,} runs"
-    return undo, f"{number} {'restored' if back else 'in the trash again'}"
+        return undo, f"{_runs(len(moved))} in the trash again"
+    kept = take_all(store, [there[run] for run in moved], undo)
+    return undo, ", ".join(
+        f"{_runs(number)} {what}"
+        for number, what in (
+            (len(moved) - len(kept), "restored"),
+            (len(kept), "in the store again already, byte for byte"),
+        )
+        if number
+    )
 
 
-def take_all(store: Store, found: Sequence[Trashed], op: Op) -> None:
-    """Write an op, and move its runs out of the trash.
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number:,} runs"
+
+
+def take_all(store: Store, found: Sequence[Trashed], op: Op) -> tuple[str, ...]:
+    """Write an op, and move its runs out of the trash; return those that the store has already.
+
+    Of these the copy in the trash, which is the same byte for byte, is dropped.
 
     Raises:
-        Refused: a run of one of the ids is in the store; nothing was written.
+        Refused: another run of one of the ids is in the store; nothing was written.
         Corrupt: the store cannot be written.
     """
-    for one in found:
-        if _is_here(store, one.run):
-            raise Refused(
-                f"run {one.run} is in the store again; nothing written",
-                hint=f"remove that one first: expdb rm {one.run}",
-            )
     with writing(store):
+        kept = tuple(one.run for one in found if _is_here_too(store, one))
         ops.write_op(store.layout, op)
         for one in found:
-            trash.take_out(store.layout, one.run)
+            if one.run in kept:
+                trash.drop(store.layout, one)
+            else:
+                trash.take_out(store.layout, one)
+    return kept
+
+
+def _is_here_too(store: Store, entry: Trashed) -> bool:
+    """Tell whether the store has a run of the trash again.
+
+    Raises:
+        Refused: it has another one of that id.
+    """
+    try:
+        folder = find_run_dir(store.root, entry.run)
+    except NotFound:
+        return False
+    where = trash.difference(store.layout, entry, folder)
+    if where:
+        raise Refused(
+            f"run {entry.run} is in the store again, and its {text.plain(where)} is not that of the"
+            " one in the trash; nothing written",
+            hint=f"to have the older one, remove the newer one first: expdb rm {entry.run}, then"
+            f" expdb rm --restore {entry.op or entry.run}",
+        )
+    return True
 
 
 def _is_here(store: Store, run: str) -> bool:
@@ -113,7 +149,12 @@ def _named(there: Sequence[Trashed], words: Sequence[str]) -> list[Trashed]:
     """Return the runs of the trash that words name, each once."""
     found: dict[str, Trashed] = {}
     for word in words:
-        found.update((one.run, one) for one in _matching(there, word))
+        for one in _matching(there, word):
+            if found.setdefault(one.run, one) != one:
+                raise Ambiguous(
+                    f"{text.plain(word)} names another copy of run {one.run} than another word",
+                    hint="restore one of them: expdb rm --list",
+                )
     return list(found.values())
 
 
@@ -129,7 +170,10 @@ def _matching(there: Sequence[Trashed], word: str) -> list[Trashed]:
         if len(found) > 1:
             raise Ambiguous(
                 f"{text.plain(word)} names {len(found):,} runs of the trash",
-                details=tuple(f"{one.run}  {text.plain(one.name)}" for one in found[:20]),
+                details=tuple(
+                    f"{one.run}  {text.plain(one.name)}  op {one.op or 'unknown'}"
+                    for one in found[:20]
+                ),
                 hint="name one by its id, or an op: expdb rm --list",
             )
         return found

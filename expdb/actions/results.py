@@ -28,13 +28,15 @@ class PlanPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedPath:
-    """One path that would lose work saved nowhere."""
+    """One path that stops a rollback."""
 
     path: str
     reason: str
     """`ignored by git: no copy of it exists, 212 kB`."""
     savable: bool
     """Whether `--force` can save it first: a single file; never a folder."""
+    loses: bool = True
+    """Whether something saved nowhere would be lost; else the goal cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,9 @@ class WorktreeResult:
     op: str
     checkpoint: Checkpoint
     checkpoint_path: str
+    branch: str | None = None
+    submodules: tuple[str, ...] = ()
+    """Paths of submodules, whose files git does not bring along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +285,8 @@ class RemoveResult:
     runs: tuple[tuple[str, str], ...]
     """(id, name) of each."""
     bytes: int
+    kept: tuple[str, ...] = ()
+    """Those that the store had again already, with the same content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,9 @@ def _check(run: Run, id_cells: int) -> None:
             f"{name} is finished: there is nothing to resume",
             hint=f"go on from it in a new run: {shlex.join([*run.command, f'expdb.fork={who}'])}",
         )
-    if run.state in (RunState.RUNNING, RunState.PENDING):
+    if run.state.is_live:
+        if run.state is RunState.PAUSED:
+            raise Refused(f"{name} is paused", hint=f"let it go on: expdb ctl {who} go")
         raise Refused(
             f"{name} is {run.state}",
             hint=f"wait for its end, or stop it (it saves first): expdb ctl {who} stop",

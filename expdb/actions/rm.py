@@ -123,8 +123,6 @@ def put_all(
         # Looked at again: under its lock no other process resumes or mends a run.
         found = [read_run(folder, store_root=store.root) for folder in folders]
         _require_removable(store, found, worktree, id_cells=id_cells)
-        for run in runs:
-            trash.require_room(store.layout, run)
         ops.write_op(store.layout, op)
         for one, folder in zip(found, folders, strict=True):
             trash.put(store.layout, folder, name=one.name, op=op.id)

@@ -154,7 +154,8 @@ def require_clear(plan: RollbackPlan, *, own: bool = False) -> None:
     """
     rows = [PlanRow(path=p.path, action=p.action, before=None, after=None) for p in plan.paths]
     blocked = [
-        Blocked(path=item.path, reason=item.reason, can_save=item.savable) for item in plan.blocked
+        Blocked(path=item.path, reason=item.reason, can_save=item.savable, loses=item.loses)
+        for item in plan.blocked
     ]
     aside = _aside(plan.target.run)
     checks.require_free(rows, blocked, kind="rollback", aside=aside, listed=True)
@@ -205,7 +206,8 @@ def _paths(
 
 def _blocked(blocked: Sequence[Blocked]) -> tuple[BlockedPath, ...]:
     return tuple(
-        BlockedPath(path=item.path, reason=item.reason, savable=item.can_save) for item in blocked
+        BlockedPath(path=item.path, reason=item.reason, savable=item.can_save, loses=item.loses)
+        for item in blocked
     )
 
 

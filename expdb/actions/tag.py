@@ -7,7 +7,7 @@ tell: no keyword, no experiment, no beginning of a run id.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from expdb.actions.baseline import ref_op
 from expdb.actions.naming import at_step, named
@@ -48,7 +48,7 @@ def add_tag(
     resolved: Resolved,
     *,
     worktree: WorkTree | None = None,
-    declared: Sequence[str] = (),
+    declared: Collection[str] = (),
 ) -> TagResult:
     """Give a run or run@step a name, and write one op; `declared` are experiments of the config.
 
@@ -109,15 +109,7 @@ def remove_tag(reader: Reader, name: str, *, worktree: WorkTree | None = None) -
     return TagResult(name=name, before=before, after=None, op=op.id, run=_run_of(reader, ref))
 
 
-def declared_experiments(worktree: WorkTree | None) -> tuple[str, ...]:
-    """Return the experiments that the config folder of a work tree declares: `conf/exp/*.yaml`."""
-    if worktree is None:
-        return ()
-    folder = worktree.top / "conf" / "exp"
-    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
-
-
-def _require_free(reader: Reader, name: str, declared: Sequence[str]) -> None:
+def _require_free(reader: Reader, name: str, declared: Collection[str]) -> None:
     if name == BASELINE:
         raise BadInput(
             f"{name} cannot be a tag: it is the run that others are measured against",

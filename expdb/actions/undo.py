@@ -11,9 +11,18 @@ from dataclasses import replace
 
 from expdb.actions.baseline import undo_ref
 from expdb.actions.change import Goal, carry_out
+from expdb.actions.gc.collect import undo_gc
 from expdb.actions.live import require_idle
 from expdb.actions.marks import undo_mark
-from expdb.actions.ops import History, is_of_marks, is_of_ref, is_of_trash, is_of_tree
+from expdb.actions.ops import (
+    WORK_TREE_MADE,
+    History,
+    is_of_gc,
+    is_of_marks,
+    is_of_ref,
+    is_of_trash,
+    is_of_tree,
+)
 from expdb.actions.record import decode
 from expdb.actions.restore import undo_removal
 from expdb.actions.results import UndoResult
@@ -67,7 +76,7 @@ def undo(
 
 
 def _undo_record(reader: Reader, worktree: WorkTree | None, op: Op) -> UndoResult:
-    """Undo an op on a ref, on marks or on the trash."""
+    """Undo an op on a ref, on marks, on the trash or of a collection."""
     if is_of_ref(op):
         ref = str(op.before["ref"])
         done, before, after = undo_ref(reader.store, op, worktree)
@@ -76,6 +85,9 @@ def _undo_record(reader: Reader, worktree: WorkTree | None, op: Op) -> UndoResul
         done, what = undo_mark(reader.store, op, worktree)
         kind = str(op.before["mark"])
         return UndoResult(op=done.id, undone=op, record=(kind, what))
+    if is_of_gc(op):
+        done, what = undo_gc(reader, op, worktree)
+        return UndoResult(op=done.id, undone=op, record=("gc", what))
     assert is_of_trash(op)
     done, what = undo_removal(reader, op, worktree)
     return UndoResult(op=done.id, undone=op, record=("runs", what))
@@ -143,7 +155,9 @@ def _named(history: History, word: str) -> Op:
 
 def _require_standing(history: History, op: Op) -> None:
     if is_of_tree(op) and op.kind not in WORK_TREE_KINDS:
-        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint="expdb ops")
+        removed = "the folder goes by: git worktree remove DIR"
+        hint = removed if op.kind == WORK_TREE_MADE else "expdb ops"
+        raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint=hint)
     undone = history.undone_by(op)
     if undone is not None:
         raise Refused(

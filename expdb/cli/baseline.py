@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.errors import NotFound
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run", required=False)
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def baseline(context: Context, run: str | None, quiet: bool, as_json: bool) -> None:

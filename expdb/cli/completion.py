@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
 
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.cli.shells import BASH, FISH, SCRIPTS, ZSH
 from expdb.cli.typed import Typed, typed
@@ -32,7 +33,7 @@ Item = CompletionItem[str]
 Complete = Callable[[click.Context, str], list[Item]]
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
 @click.pass_obj
 def completion(context: Context, shell: str) -> None:

@@ -7,6 +7,7 @@ work tree was cut off, and goes on.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expdb.cli.output import Output
-from expdb.errors import Refused
+from expdb.errors import ExpdbError, NotFound, Refused
 
 if TYPE_CHECKING:
     from expdb.git.worktree import Unavailable, WorkTree
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from expdb.query.select import Where
     from expdb.store.resolve import Resolved
     from expdb.store.store import Store
+
+Swapped = tuple[str, tuple[str, ...]]
+"""A word that may be the run instead, and the command that was meant then, in its parts."""
 
 
 @dataclass
@@ -107,17 +111,39 @@ class Context:
             self.out.set_id_cells(reader.id_length)
             yield reader
 
-    def resolve(self, reader: Reader, word: str) -> Resolved:
+    def resolve(self, reader: Reader, word: str, *, swapped: Swapped | None = None) -> Resolved:
         """Return the run that a word names, and say what the word became.
+
+        Args:
+            reader: the index.
+            word: a RUN.
+            swapped: another word of the command, and the command that was meant if that one is the
+                run; it is the hint when `word` names nothing.
 
         Raises:
             NotFound, Ambiguous, BadInput: nothing, several things, no RUN.
         """
         from expdb.query.lookup import lookup
 
-        found = lookup(reader, word, head=self.head())
+        try:
+            found = lookup(reader, word, head=self.head())
+        except NotFound as error:
+            if swapped is not None and self._is_run(reader, swapped[0]):
+                command, *words = swapped[1]
+                said = " ".join([command, *map(shlex.quote, words)])
+                raise NotFound(error.message, hint=f"the other way round: {said}") from None
+            raise
         self._say(found)
         return found
+
+    def _is_run(self, reader: Reader, word: str) -> bool:
+        from expdb.query.lookup import lookup
+
+        try:
+            lookup(reader, word, head=self.head())
+        except ExpdbError:
+            return False
+        return True
 
     def resolve_many(self, reader: Reader, words: Sequence[str]) -> list[Resolved]:
         """Return the runs that words name, with the seed they share where they have one."""
@@ -148,6 +174,22 @@ class Context:
         for warning in found.warnings:
             self.out.warning(warning)
         return found
+
+    def declared(self) -> dict[str, str]:
+        """Return the experiments that config files here declare, with the command of each."""
+        from expdb.query.declared import declared
+
+        try:
+            store = self.open_store()
+        except ExpdbError:
+            store = None
+        return declared(self.places, store)
+
+    @property
+    def places(self) -> list[Path]:
+        """The folders in which a training script is looked for, in order."""
+        top = self.worktree.top if self.worktree is not None else self.directory
+        return list(dict.fromkeys([self.directory, top]))
 
     def _say(self, resolved: Resolved) -> None:
         if not resolved.is_literal:

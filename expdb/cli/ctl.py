@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Words
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.store.control import VERBS
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
     from expdb.actions.results import ControlResult
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
-@click.argument("verb", type=click.Choice(VERBS))
+@click.argument("verb", type=Words(VERBS, swaps_with="run"))
 @click.option(
     "--wait",
     "wait_s",
     metavar="S",
-    type=click.FloatRange(min=0, max=86_400),
+    type=options.Seconds(min=0, max=86_400),
     default=0.0,
     help="Wait up to S seconds for the answer; exit 1 if it was not done.",
 )
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def ctl(context: Context, run: str, verb: str, wait_s: float, quiet: bool, as_json: bool) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Wrong
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.errors import ExpdbError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from expdb.store.store import Store
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("experiment", required=False, metavar="[EXP]")
 @click.option("--conf", is_flag=True, help="Check the declared experiments, or explain EXP.")
 @options.all_rows
@@ -33,7 +34,8 @@ def doctor(
     key with the file and line that its value is from. Exit code 1: something is to fix.
     """
     if experiment is not None and not conf:
-        raise click.UsageError("an experiment is looked at with --conf")
+        with_conf = f"expdb doctor --conf {shlex.quote(experiment)}"
+        raise Wrong("an experiment is looked at with --conf", hint=with_conf)
     if experiment is not None:
         return _explain(context, experiment, everything=all_rows, as_json=as_json)
     if conf:
@@ -109,10 +111,8 @@ def _entry(context: Context) -> Entry:
     """Return the config that training composes here."""
     from expdb.query.entry import find_entry
 
-    top = context.worktree.top if context.worktree is not None else context.directory
-    places: list[Path] = list(dict.fromkeys([context.directory, top]))
     store = _store_or_why(context)
-    return find_entry(places, None if isinstance(store, ExpdbError) else store)
+    return find_entry(context.places, None if isinstance(store, ExpdbError) else store)
 
 
 def _store_or_why(context: Context) -> Store | ExpdbError:

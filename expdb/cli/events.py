@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
+from expdb.cli.forms import form_of, say_rest
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from expdb.query.history_results import EventList
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("runs", metavar="[RUN[@STEP]]...", nargs=-1)
 @options.where
 @click.option("--since", metavar="2d|DATE", help="Only events since then.")
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     "--severity", type=click.Choice(["warn", "critical"]), help="Only events at least so severe."
 )
 @options.limit
-@options.quiet
+@options.quiet_as("the ids of runs that have events, one a line")
 @options.as_json
 @options.as_csv
 @options.as_md
@@ -51,7 +53,7 @@ def events(
     from expdb.report import events as report
     from expdb.report import json_history
 
-    options.at_most_one(json=as_json, csv=as_csv, md=as_md)
+    form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md)
     if runs and (where or study):
         raise click.UsageError("name runs, or select them with -w or --study, not both")
     out = context.out
@@ -59,22 +61,20 @@ def events(
     asked = Asked(severity=severity, since_ms=since_at, limit=limit)
     with context.reader() as reader:
         found = _find(context, reader, runs, where, study, asked)
-        if as_json:
+        if form == "json":
             out.json(json_history.events(found))
-        elif as_csv:
+        elif form == "csv":
             out.text(report.as_csv(found))
-        elif as_md:
+        elif form == "md":
             out.lines(report.as_markdown(found))
-        elif quiet:
+        elif form == "quiet":
             out.lines(report.ids(found))
         elif found.rows:
             out.lines(report.render(found, out.style), page=True)
             out.next(report.next_commands(found, out.talk_style))
         else:
             out.talk(report.nothing(found))
-        if len(found.rows) < found.num_all and not (as_json or as_csv or as_md or quiet):
-            more = min(found.num_all, limit * 4)
-            out.hint(f"{len(found.rows):,} of {found.num_all:,} events; more: -n {more}")
+        say_rest(out, form, len(found.rows), found.num_all, limit, "events")
 
 
 def _find(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Wrong
 from expdb.cli.context import Context
 from expdb.errors import BadInput
 
@@ -33,7 +35,7 @@ class _Target(NamedTuple):
         return path
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @options.where
 @options.since
@@ -46,7 +48,7 @@ class _Target(NamedTuple):
 @click.option("--records", is_flag=True, help="With --jsonl: one line a step, under short names.")
 @click.option("--attempts", is_flag=True, help="Also points that a later attempt superseded.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-@options.quiet
+@options.quiet_as("the ids of the runs, where OUT is not stdout")
 @click.pass_obj
 def export(
     context: Context,
@@ -76,7 +78,8 @@ def export(
     if as_json:
         targets.append(_Target("json", STDOUT))
     if len(targets) != 1:
-        raise click.UsageError("export wants one of --csv OUT, --jsonl OUT, --parquet OUT, --json")
+        said = " ".join(["expdb export", *map(shlex.quote, runs), "--csv points.csv"])
+        raise Wrong("export wants one of --csv OUT, --jsonl OUT, --parquet OUT, --json", hint=said)
     target = targets[0]
     if records and (target.form != "jsonl" or runs_only):
         raise click.UsageError("--records goes with --jsonl, and without --runs")

@@ -23,6 +23,15 @@ def form_of(*, quiet: bool, **asked: bool) -> Form:
     return next((form for form in ORDER if asked.get(form) or (form == "quiet" and quiet)), "text")
 
 
+def say_rest(
+    out: Output, form: Form, num_shown: int, num_all: int, limit: int, what: str, fewer: str = ""
+) -> None:
+    """Say that a list for people is not whole, and which `-n` shows more of it."""
+    if form in ("text", "md") and num_shown < num_all:
+        more = min(num_all, limit * 4)
+        out.hint(f"{num_shown:,} of {num_all:,} {what}; more: -n {more}{fewer}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forms:
     """One list in every form but its text; only the one that is asked for is made."""

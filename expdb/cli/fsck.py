@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from expdb.store.store import Store
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("--repair", is_flag=True, help="Mend what can be mended; set aside what cannot.")
-@options.quiet
+@options.quiet_as("the ids of runs that have problems")
 @options.as_json
 @click.pass_obj
 def fsck(context: Context, runs: tuple[str, ...], repair: bool, quiet: bool, as_json: bool) -> int:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
     from expdb.importers.results import ImportedFile
 
 
-@click.command("import")
+@click.command("import", cls=VerbCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--format",
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 @click.option("--regex", metavar="RE", help="Your own: named groups, step is one, __ stands for /.")
 @click.option("--step", metavar="NAME", help="The column with the step.")
 @click.option("--exp", "experiment", metavar="NAME", help="The experiment; else the file's name.")
-@click.option("--seed", type=int, metavar="N", help="The seed; else what the file's name says.")
+@click.option(
+    "--seed", type=options.Whole(), metavar="N", help="The seed; else what the file's name says."
+)
 @click.option("--config", metavar="K=V", multiple=True, help="A config key; may be repeated.")
 @click.option(
     "--objective", metavar="METRIC[:max]", help="What rank orders by; lower is better, or :max."
 )
 @click.option("--rename", metavar="OLD=NEW", multiple=True, help="Another name for a metric.")
-@options.quiet
+@options.quiet_as("the ids of new runs, one a line")
 @options.as_json
 @click.pass_obj
 def import_(
@@ -89,5 +92,7 @@ def import_(
         elif not as_json:
             for line in report.lines(found, out.talk_style):
                 out.talk(line)
+        if hint := report.again(found):
+            out.hint(hint)
     if as_json:
         out.json(report.document_of(done))

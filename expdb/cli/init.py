@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("folder", required=False, metavar="[DIR]")
-@click.option("-q", "--quiet", is_flag=True, help="Only the folder of the store.")
+@options.quiet_as("the folder of the store")
 @options.as_json
 @click.pass_obj
 def init(context: Context, folder: str | None, quiet: bool, as_json: bool) -> None:

@@ -6,16 +6,17 @@ import click
 
 from expdb.cli import options
 from expdb.cli.chosen import chosen
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("runs", nargs=-1, metavar="[RUN...] [WORD]")
 @click.option("-d", "--delete", metavar="WORD", help="Take WORD off the runs.")
 @options.where
 @options.since
 @options.study
-@options.quiet
+@options.quiet_as("ids of runs, or labels, one a line")
 @options.as_json
 @click.pass_obj
 def label(
@@ -50,7 +51,15 @@ def label(
     with context.reader(warn_unfinished=False) as reader:
         done = set_label(
             reader,
-            chosen(context, reader, named, where=where, since=since, study=study),
+            chosen(
+                context,
+                reader,
+                named,
+                where=where,
+                since=since,
+                study=study,
+                swapped=(word, ("expdb label", word, *named)) if delete is None else None,
+            ),
             word,
             worktree=context.worktree,
             remove=delete is not None,

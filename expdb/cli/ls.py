@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
-from expdb.cli.forms import Form, Forms, form_of
+from expdb.cli.forms import Form, Forms, form_of, say_rest
 
 if TYPE_CHECKING:
     from expdb.cli.output import Output
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from expdb.query.select import Where
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @options.where
 @options.since
 @options.study
@@ -56,9 +57,9 @@ def ls(
     """List runs, newest first.
 
     `*` is HEAD, `[name]` refs and tags; `7c1e88a+` means edits on top, kept as a snapshot. A filter
-    compares fields (state seed label study age commit host experiment variant name run), config
-    keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in (running,
-    failed)'. A name or value with spaces stands in quotes.
+    compares fields (state seed step max_steps label study age commit host experiment variant name
+    run), config keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in
+    (running, failed)'. A name or value with spaces stands in quotes.
     """
     from expdb.query.runs import listing
 
@@ -82,8 +83,10 @@ def ls(
         for warning in found.warnings:
             context.out.warning(warning)
         _print(context.out, found, form)
-        if form in ("text", "md"):
-            _say_rest(context, reader, found, limit, is_filtered=not chosen.is_all)
+        if not found.rows and form in ("text", "md"):
+            _say_nothing(context, reader)
+        fewer = ", or filter: -w 'state = failed'" if chosen.is_all else ""
+        say_rest(context.out, form, len(found.rows), found.num_all, limit, "runs", fewer)
 
 
 def _print(out: Output, found: Listing, form: Form) -> None:
@@ -101,19 +104,12 @@ def _print(out: Output, found: Listing, form: Form) -> None:
         out.lines(report.render(found, out.style), page=True)
 
 
-def _say_rest(
-    context: Context, reader: Reader, found: Listing, limit: int, *, is_filtered: bool
-) -> None:
+def _say_nothing(context: Context, reader: Reader) -> None:
     out = context.out
-    if not found.rows:
-        is_empty = not reader.rows("SELECT 1 FROM runs LIMIT 1")
-        store = out.talk_style.say(reader.store.name)
-        out.talk(f"no runs yet in the store {store}" if is_empty else "no run is selected")
-        out.hint("python train.py +exp=baseline" if is_empty else "all runs: expdb ls")
-    elif found.num_all > len(found.rows):
-        more = min(found.num_all, limit * 4)
-        fewer = "" if is_filtered else ", or filter: -w 'state = failed'"
-        out.hint(f"{len(found.rows):,} of {found.num_all:,} runs; more: -n {more}{fewer}")
+    is_empty = not reader.rows("SELECT 1 FROM runs LIMIT 1")
+    store = out.talk_style.say(reader.store.name)
+    out.talk(f"no runs yet in the store {store}" if is_empty else "no run is selected")
+    out.hint("python train.py +exp=baseline" if is_empty else "all runs: expdb ls")
 
 
 def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, form: Form) -> None:
@@ -138,5 +134,4 @@ def _over_seeds(context: Context, reader: Reader, chosen: Where, limit: int, for
     )
     if not forms.print(out, form):
         out.lines(seeds.render_list(found, out.style), page=True)
-    if form in ("text", "md") and found.num_all > len(found.groups):
-        out.hint(f"{len(found.groups):,} of {found.num_all:,} groups; more: -n {limit * 4}")
+    say_rest(out, form, len(found.groups), found.num_all, limit, "groups")

@@ -10,11 +10,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from expdb.cli.command import Wrong, usage
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.cli.output import Output
@@ -51,9 +53,7 @@ class VerbGroup(click.Group):
 
             near = difflib.get_close_matches(name, [*all_verbs(), *ALIASES], n=2, cutoff=0.5)
             hint = f"nearest: {', '.join(near)}" if near else "all verbs: expdb --help"
-            error = click.UsageError(f"no verb is called {plain(name)}", ctx=ctx)
-            error.hint = hint  # type: ignore[attr-defined]
-            raise error
+            raise Wrong(f"no verb is called {plain(name)}", hint=hint, usage=False, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -113,20 +113,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     context = Context(out=out, env=os.environ, directory=Path.cwd())
     debug = "--debug" in args
     try:
-        code = _run(args, context)
+        with redirect_stdout(out.stdout):  # click writes help by itself
+            code = _run(args, context)
         out.flush()
-    except BrokenPipeError:
-        return _silence()
+    except OSError as error:
+        return _lost(out, error, debug)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except (click.ClickException, ExpdbError) as error:
         _say_traceback(out, debug)
-        return _report(out, error)
+        return _report(context, error)
     except Exception as error:  # noqa: BLE001 - the outermost border: a fault here is ours
-        _say_traceback(out, debug)
-        out.error(f"a fault in expdb: {type(error).__name__}: {plain(str(error))}")
-        out.hint("where: the same command with --debug behind expdb")
-        return ExitCode.INTERNAL
+        return _fault(out, error, debug)
     return code
 
 
@@ -158,26 +156,52 @@ def _say_traceback(out: Output, debug: bool) -> None:
             out.talk(plain(line))
 
 
-def _report(out: Output, error: click.ClickException | ExpdbError) -> int:
+def _report(context: Context, error: click.ClickException | ExpdbError) -> int:
+    out = context.out
     if isinstance(error, ExpdbError):
         out.error(error.message, details=error.details)
-        for hint in error.hints:
+        for hint in _hints(context, error):
             out.hint(hint)
         return error.exit_code
     message = " ".join(error.format_message().split()).rstrip(".")
-    out.error(message[:1].lower() + message[1:])
-    hint = getattr(error, "hint", "")
-    if not hint and isinstance(error, click.UsageError) and error.ctx is not None:
-        hint = f"{error.ctx.command_path} --help"
-    if hint:
-        out.hint(hint)
+    is_name = message[1:2].isupper()  # RUN
+    out.error(message if is_name else message[:1].lower() + message[1:])
+    if isinstance(error, Wrong) and error.hint:
+        out.hint(error.hint)
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is not None and not (isinstance(error, Wrong) and not error.usage):
+        out.hint(usage(ctx))
     return error.exit_code
 
 
-def _silence() -> int:
-    """End quietly when the reader of a pipe has gone; the interpreter flushes stdout once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.OK
+def _hints(context: Context, error: ExpdbError) -> tuple[str, ...]:
+    from expdb.store.candidates import NoSuchRun
+
+    if not isinstance(error, NoSuchRun):
+        return error.hints
+    from expdb.query.declared import never_run
+
+    said = never_run(error.word, error.known, context.declared())
+    return (said, *(hint for hint in error.hints if hint != "expdb ls")) if said else error.hints
+
+
+def _lost(out: Output, error: OSError, debug: bool) -> int:
+    """End when the output cannot be written: quietly where the reader of a pipe has gone."""
+    why = out.give_up()
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.OK
+    if not why:
+        return _fault(out, error, debug)
+    _say_traceback(out, debug)
+    out.error(f"the output cannot be written: {why}")
+    return ExitCode.USAGE
+
+
+def _fault(out: Output, error: Exception, debug: bool) -> int:
+    _say_traceback(out, debug)
+    out.error(f"a fault in expdb: {type(error).__name__}: {plain(str(error))}")
+    out.hint("where: the same command with --debug behind expdb")
+    return ExitCode.INTERNAL
 
 
 if __name__ == "__main__":

@@ -7,14 +7,15 @@ import sys
 import click
 
 from expdb.cli import options
-from expdb.cli.context import Context
+from expdb.cli.command import VerbCommand
+from expdb.cli.context import Context, Swapped
 from expdb.errors import BadInput
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.argument("text", nargs=-1)
-@options.quiet
+@options.quiet_as("the id of the run, where TEXT is added")
 @options.as_json
 @click.pass_obj
 def note(context: Context, run: str, text: tuple[str, ...], quiet: bool, as_json: bool) -> None:
@@ -24,7 +25,7 @@ def note(context: Context, run: str, text: tuple[str, ...], quiet: bool, as_json
 
     out = context.out
     with context.reader(warn_unfinished=not text) as reader:
-        resolved = context.resolve(reader, run)
+        resolved = context.resolve(reader, run, swapped=_swapped(run, text))
         if not text:
             found = reader.run(resolved.run)
             if as_json:
@@ -51,6 +52,13 @@ def note(context: Context, run: str, text: tuple[str, ...], quiet: bool, as_json
         else:
             for line in naming.render_mark(done, out.talk_style):
                 out.talk(line)
+
+
+def _swapped(run: str, text: tuple[str, ...]) -> Swapped | None:
+    """Return the command that was meant if the run stands last."""
+    if not text:
+        return None
+    return text[-1], ("expdb note", text[-1], " ".join([run, *text[:-1]]))
 
 
 def _stdin() -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.option("--all", "all_trees", is_flag=True, help="Also the ops of other work trees.")
-@options.quiet
+@options.quiet_as("the ids of ops, one a line")
 @options.as_json
 @click.pass_obj
 def ops(context: Context, all_trees: bool, quiet: bool, as_json: bool) -> None:

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
 MAX_ROWS = 10**12
 """More rows than any list has; what goes beyond 64 bits is refused here."""
+
+
+class Whole(click.IntRange):
+    """A whole number in the digits 0 to 9; Python reads `1_0` and digits of other scripts too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,40}", value):
+            self.fail(f"{value!a} is not a whole number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds in the digits 0 to 9."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds."""
+        if isinstance(value, str) and not re.fullmatch(r"\+?[0-9]{1,20}(\.[0-9]{1,20})?", value):
+            self.fail(f"{value!a} is not a number of seconds.", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 limit = click.option(
     "-n",
     "limit",
     metavar="N",
-    type=click.IntRange(1, MAX_ROWS),
+    type=Whole(1, MAX_ROWS),
     default=50,
     help="Rows at most (50).",
 )
-quiet = click.option("-q", "--quiet", is_flag=True, help="Only ids, one a line.")
+
+
+def quiet_as(what: str) -> Callable[[F], F]:
+    """Return the option -q of a verb that then prints `what` and nothing else."""
+    return click.option("-q", "--quiet", is_flag=True, help=f"Only {what}.")
+
+
+quiet = quiet_as("ids, one a line")
+quiet_id = quiet_as("the id of the run")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 all_rows = click.option("--all", "all_rows", is_flag=True, help="Everything, also what is equal.")
 where = click.option(

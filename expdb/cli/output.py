@@ -2,7 +2,7 @@
 
 Invariant: data goes to stdout; talk, known by its form (`error:`, `warning:`, `hint:`, `label:
 command`, `word = id`), goes to stderr. Each stream has its own style. A character that a stream
-cannot encode is written as an escape, never an error.
+cannot encode is written as an escape, never an error; talk that cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -10,13 +10,44 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 from expdb.report.style import style_of
+from expdb.store.files import reason
 
 LABEL_CELLS: Final = 11
+
+
+class Watched:
+    """A stream that remembers why it could not be written; all else is that of the stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.why = ""
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        with self._watching():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._watching():
+            self._stream.flush()
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.why = reason(error)
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Output:
@@ -26,7 +57,8 @@ class Output:
         for stream in (stdout, stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace", newline="\n")
-        self._stdout = stdout
+        self._watched = Watched(stdout)
+        self._stdout = self.stdout = cast("TextIO", self._watched)
         self._stderr = stderr
         self._env = env
         now_ms = time.time_ns() // 1_000_000
@@ -66,14 +98,12 @@ class Output:
     def talk(self, line: str = "") -> None:
         """Write one line of talk; what was written to stdout before it comes first."""
         self._stdout.flush()
-        self._stderr.write(line + "\n")
-        self._stderr.flush()
+        self._say(line + "\n")
 
     def passing(self, line: str) -> None:
         """Write a line that the next one replaces, on a terminal only; an empty one clears it."""
         if self.talk_style.terminal and self._env.get("TERM", "") != "dumb":
-            self._stderr.write(f"\r\x1b[K{self.talk_style.say(line)}")
-            self._stderr.flush()
+            self._say(f"\r\x1b[K{self.talk_style.say(line)}")
 
     def error(self, message: str, *, details: Sequence[str] = ()) -> None:
         """Write an error; its message may wrap, indented under its text."""
@@ -120,14 +150,32 @@ class Output:
         if not (sys.stdin.isatty() and self._stderr.isatty()):
             return None
         self._stdout.flush()
-        self._stderr.write(f"{question} [y/N] ")
-        self._stderr.flush()
+        self._say(f"{question} [y/N] ")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def flush(self) -> None:
-        """Flush both streams; raises BrokenPipeError when a reader has gone."""
+        """Flush stdout.
+
+        Raises:
+            BrokenPipeError: its reader has gone.
+            OSError: it cannot be written.
+        """
         self._stdout.flush()
-        self._stderr.flush()
+
+    def give_up(self) -> str:
+        """Return why stdout could not be written, and swallow what is on its way there and what
+        comes; empty where it could.
+        """
+        if self._watched.why:
+            _swallow(self._stdout)
+        return self._watched.why
+
+    def _say(self, text: str) -> None:
+        try:
+            self._stderr.write(text)
+            self._stderr.flush()
+        except OSError:  # nobody can be told; the exit code says it all the same
+            _swallow(self._stderr)
 
     def _is_taller(self, lines: Sequence[str]) -> bool:
         if not self.style.terminal:
@@ -148,6 +196,16 @@ class Output:
         environment = {**os.environ, "LESSCHARSET": "utf-8"}
         done = subprocess.run(["less", "-FRX"], input=body, env=environment, check=False)
         return done.returncode == 0
+
+
+def _swallow(stream: TextIO) -> None:
+    """Let a stream end in nothing: the interpreter flushes it once more at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, stream.fileno())
+        stream.flush()
+    finally:
+        os.close(null)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Words
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.argument(
     "what",
     required=False,
-    type=click.Choice(["run", "config", "points", "checkpoint", "log"]),
+    type=Words(["run", "config", "points", "checkpoint", "log"], steps=True),
 )
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def path(context: Context, run: str, what: str | None, quiet: bool, as_json: bool) -> None:

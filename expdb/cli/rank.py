@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
-from expdb.cli.forms import Form, Forms, form_of
+from expdb.cli.forms import Form, Forms, form_of, say_rest
 
 if TYPE_CHECKING:
     from expdb.cli.output import Output
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from expdb.query.seed_results import SeedGroups
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("metric", required=False)
 @click.option("--min", "mode", flag_value="min", help="Lower is better.")
 @click.option("--max", "mode", flag_value="max", help="Higher is better.")
@@ -78,12 +79,13 @@ def rank(
             groups = over_seeds(reader, metric, **asked)
             _say(context, reader, groups)
             _print_groups(out, groups, form)
+            say_rest(out, form, len(groups.groups), groups.num_all, limit, "groups")
         else:
             found = ranking(reader, metric, **asked)
             _say(context, reader, found)
-            _print(out, found, form, metric, is_whole=len(found.rows) < limit)
-            if form == "text" and len(found.rows) == limit:
-                out.hint(f"the first {limit:,}; more: -n {limit * 4}")
+            is_whole = len(found.rows) == found.num_all
+            _print(out, found, form, metric, is_whole=is_whole)
+            say_rest(out, form, len(found.rows), found.num_all, limit, "runs")
 
 
 def _say(context: Context, reader: Reader, found: Ranking | SeedGroups) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
+from expdb.cli.exit import ExitCode
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @options.as_json
 @click.pass_obj
-def reindex(context: Context, as_json: bool) -> None:
+def reindex(context: Context, as_json: bool) -> ExitCode:
     """Build the index of the store again, from the run folders alone."""
     from expdb.actions.reindex import reindex as build_again
     from expdb.report import json
@@ -26,3 +28,4 @@ def reindex(context: Context, as_json: bool) -> None:
         out.json(json.document(num_runs=done.num_runs, seconds=done.seconds))
     else:
         out.talk(f"indexed {counted(done.num_runs, 'run')} in {duration(done.seconds)}")
+    return ExitCode.STORE if done.left_out else ExitCode.OK

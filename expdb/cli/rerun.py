@@ -6,12 +6,13 @@ import shlex
 
 import click
 
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.cli.resume import become
 from expdb.text import plain
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.argument("overrides", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Print the command and stop.")

@@ -8,12 +8,13 @@ import sys
 
 import click
 
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.errors import NotFound, Refused
 from expdb.text import plain
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.option("--dry-run", is_flag=True, help="Print the command and stop.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

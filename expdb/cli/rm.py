@@ -8,13 +8,14 @@ import click
 
 from expdb.cli import options
 from expdb.cli.chosen import chosen
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @options.where
 @options.since

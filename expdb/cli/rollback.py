@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.errors import Refused
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from expdb.index.reader import Reader
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run", required=False)
 @click.option("--dry-run", is_flag=True, help="Print the plan as data; write nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--continue", "go_on", is_flag=True, help="Finish the rollback that was cut off.")
 @click.option("--abort", "take_back", is_flag=True, help="Take back the one that was cut off.")
 @click.option("--all", "all_rows", is_flag=True, help="Name every path of the plan.")
-@options.quiet
+@options.quiet_as("the id of the op")
 @options.as_json
 @click.pass_obj
 def rollback(
@@ -59,6 +60,8 @@ def rollback(
         raise click.UsageError("--continue and --abort take neither RUN, --dry-run nor --worktree")
     if branch and not folder:
         raise click.UsageError("--branch needs --worktree")
+    if folder and (dry_run or force or own):
+        raise click.UsageError("--worktree takes neither --dry-run, --force nor --self")
     shape = _Shape(context, quiet=quiet, as_json=as_json, all_rows=all_rows)
     with context.reader(warn_unfinished=False) as reader:
         if settles:
@@ -176,11 +179,11 @@ def _fresh(reader: Reader, shape: _Shape, folder: str, word: str | None, branch:
         out.resolution(made.target.said)
     shown = context.shown(Path(made.path))
     if shape.as_json:
-        out.json(shape.json.document(op=made.op, run=made.target.run.id, path=made.path))
+        out.json(shape.json.worktree(made))
     elif shape.quiet:
         out.lines([made.op])
     else:
         weights = context.shown(reader.store.root / made.checkpoint_path)
         out.lines(shape.report.render_worktree(made, out.style, path=shown, weights=weights))
-        out.next([("enter", f"cd {shlex.quote(shown)}")])
+        out.next(shape.report.next_in_worktree(made, shown))
     return ExitCode.OK

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
-    from expdb.query.compare_results import Comparison
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run")
 @click.option("--digest", "digest_only", is_flag=True, help="What the config digest is about.")
 @options.all_rows
-@options.quiet
+@options.quiet_id
 @options.as_json
 @click.pass_obj
 def show(
@@ -27,8 +27,9 @@ def show(
 ) -> None:
     """Show everything about RUN that decides something."""
     from expdb.cli.shown import lines_of_run
+    from expdb.query.kin import against_base
     from expdb.query.media import RunMedia, media_of
-    from expdb.report import json
+    from expdb.report import at_once, json
 
     out = context.out
     with context.reader() as reader:
@@ -47,13 +48,19 @@ def show(
             out.lines(_digest_lines(reader, found, context))
         else:
             path = context.shown(reader.store.root / found.path)
-            style = out.style
-            out.lines(lines_of_run(reader, found, style, path=path, media=media, all=all_rows))
+            based = against_base(reader, found)
+            lines = lines_of_run(
+                reader, found, out.style, path=path, media=media, based=based, all=all_rows
+            )
+            out.lines(lines)
+            if based is not None:
+                out.next(at_once.next_commands(based[1], out.talk_style))
 
 
 def _digest_lines(reader: Reader, run: Run, context: Context) -> list[str]:
-    from expdb.cli.shown import against_parent, digest_parts
+    from expdb.cli.shown import digest_parts
+    from expdb.query.kin import against_base
     from expdb.report import digest_shown
 
-    against: Comparison | None = against_parent(reader, run)
+    _, against = against_base(reader, run) or (None, None)
     return digest_shown.render(digest_parts(run), context.out.style, against=against)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from expdb import digest
-from expdb.errors import NotFound
-from expdb.query.compare import comparison
+from expdb.model import RunState
+from expdb.query.kin import against_base
 from expdb.query.media import RunMedia, media_of
 from expdb.report import shown
 from expdb.report.digest_shown import DigestParts
 from expdb.report.style import Style
-from expdb.store.resolve import Resolved
+from expdb.store.last_words import read_traceback
+from expdb.store.layout import RunLayout
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
     from expdb.query.compare_results import Comparison
+    from expdb.query.kin import Base
 
 
 def lines_of_run(
@@ -26,36 +28,31 @@ def lines_of_run(
     *,
     path: str,
     media: RunMedia | None = None,
+    based: tuple[Base, Comparison] | None = None,
     all: bool = False,
 ) -> list[str]:
-    """Return the lines of `expdb show`; the media are read here unless given."""
+    """Return the lines of `expdb show`; media and base of the run are read here unless given."""
     refs = [ref.name for ref in reader.refs.values() if ref.run == run.id]
+    base, against = based or against_base(reader, run) or (None, None)
     return shown.render(
         run,
         style,
         path=path,
         num_keys=len(digest.flatten(run.canonical)),
         refs=refs,
-        against=against_parent(reader, run),
+        parent=base.parent if base is not None else None,
+        against=against,
+        last_words=_last_words(reader, run),
         media=media or media_of(reader.run_dir(run.id)),
         all=all,
     )
 
 
-def against_parent(reader: Reader, run: Run) -> Comparison | None:
-    """Return the comparison of a run with its parent; None without a parent in this store."""
-    if run.parent is None:
-        return None
-    try:
-        reader.run_dir(run.parent.run)
-    except NotFound:
-        return None
-    pair = [_literal(run.parent.run), _literal(run.id)]
-    return comparison(reader, pair)
-
-
-def _literal(run: str) -> Resolved:
-    return Resolved(run=run, step=None, said="", is_literal=True)
+def _last_words(reader: Reader, run: Run) -> list[str]:
+    if run.state is not RunState.FAILED or run.attempt is None:
+        return []
+    folder = RunLayout(reader.store.root / run.path).attempt(run.attempt.number)
+    return read_traceback(folder / "log.txt")
 
 
 def digest_parts(run: Run) -> DigestParts:

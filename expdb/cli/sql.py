@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 ROWS = 200
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("statement", metavar="SELECT")
 @click.option(
     "-n",
     "limit",
     metavar="N",
-    type=click.IntRange(1, options.MAX_ROWS),
+    type=options.Whole(1, options.MAX_ROWS),
     help=f"Rows at most: {ROWS} in a table, else all.",
 )
 @options.as_json
@@ -50,9 +51,10 @@ def sql(
     """Answer one SELECT over the store; `-` reads it from stdin.
 
     Tables: runs params series points evals events checkpoints refs attempts files, and texts hists
-    tables images. `points` has run, experiment, key, step, time (ms), value, attempt, rank.
+    tables images. `points` has run, experiment, key, step, time (ms), value, attempt, rank; the
+    columns of each: expdb sql 'describe runs'.
     """
-    from expdb.query.sql import answer
+    from expdb.query.sql import answer, hints_of_nothing
 
     forms = {"json": as_json, "csv": as_csv, "md": as_md, "jsonl": as_jsonl}
     options.at_most_one(**forms, parquet=parquet is not None)
@@ -66,6 +68,7 @@ def sql(
         found = answer(
             reader, text, limit=None if most is None else most + shown, warnings=warnings
         )
+        hints = () if found.num_rows else hints_of_nothing(reader, text)
     for warning in warnings:
         context.out.warning(warning)
     rows = found.slice(0, most) if shown else found
@@ -75,6 +78,8 @@ def sql(
         _print(context.out, rows, as_json=as_json, as_csv=as_csv, as_md=as_md)
     else:
         _table(context.out, rows)
+    for hint in hints:
+        context.out.hint(hint)
     if shown and found.num_rows > rows.num_rows:
         context.out.hint(f"the first {rows.num_rows:,} rows; more: -n {rows.num_rows * 5}")
 

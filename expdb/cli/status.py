@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
-@options.quiet
+@click.command(cls=VerbCommand)
+@options.quiet_as("the experiments that need a run, one a line")
 @options.as_json
 @click.pass_obj
 def status(context: Context, quiet: bool, as_json: bool) -> None:
@@ -20,7 +21,8 @@ def status(context: Context, quiet: bool, as_json: bool) -> None:
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
-        found = store_status(reader, cwd=context.directory, head=context.head())
+        head = context.head()
+        found = store_status(reader, cwd=context.directory, head=head, deltas=as_json)
         for warning in found.warnings:
             out.warning(warning)
         if as_json:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand, Wrong
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("name", required=False)
 @click.argument("run", required=False)
 @click.option("-d", "--delete", is_flag=True, help="Remove the tag NAME; its run stays.")
-@click.option("-q", "--quiet", is_flag=True, help="Only names, or the id of the run.")
+@options.quiet_as("names, or the id of the run")
 @options.as_json
 @click.pass_obj
 def tag(
@@ -23,7 +26,8 @@ def tag(
     A checkpoint that a tag names is kept.
     """
     if (delete and (name is None or run is not None)) or (not delete and name and run is None):
-        raise click.UsageError("it wants NAME RUN, -d NAME, or nothing")
+        said = f"expdb tag NAME {shlex.quote(name)}" if name and not delete else ""
+        raise Wrong("it wants NAME RUN, -d NAME, or nothing", hint=said)
     if name is None:
         _list(context, quiet=quiet, as_json=as_json)
         return
@@ -38,9 +42,9 @@ def tag(
             done = action.add_tag(
                 reader,
                 name,
-                context.resolve(reader, run),
+                context.resolve(reader, run, swapped=(name, ("expdb tag", run, name))),
                 worktree=context.worktree,
-                declared=action.declared_experiments(context.worktree),
+                declared=context.declared(),
             )
         if as_json:
             out.json(naming.json_of_tag(done))

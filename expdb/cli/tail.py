@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 if TYPE_CHECKING:
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
     from expdb.query.tail import LogTail
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("run", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @click.option(
-    "-n", "num", metavar="N", type=click.IntRange(min=0), default=20, help="Lines to begin with."
+    "-n", "num", metavar="N", type=options.Whole(min=0), default=20, help="Lines to begin with."
 )
 @click.pass_obj
 def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
@@ -29,6 +31,7 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
     """
     from expdb.query.tail import LogTail, end_of, newest_run
     from expdb.report import tail as report
+    from expdb.store.last_words import INDENT, MARK
 
     out = context.out
     with context.reader(warn_unfinished=False) as reader:
@@ -37,6 +40,8 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
         root = reader.store.root
     log = LogTail(root / record.path)
     lines = log.last(num)
+    for problem in log.problems:
+        out.warning(problem)
     if follow or run is None:
         out.talk(report.head(record, log.attempt, follows=follow))
     if follow:
@@ -46,6 +51,8 @@ def tail(context: Context, run: str | None, follow: bool, num: int) -> None:
     if end is not None or log.is_closed:  # the last words of a killed process may lack their end
         lines = [*lines, *log.rest()][-num:] if num else []
     out.lines([out.style.say(line) for line in lines])
+    if num and MARK not in lines and any(line.startswith(INDENT) for line in lines):
+        out.hint(f"the whole traceback: expdb path {out.talk_style.run(record.id)} log")
     if end is not None:
         out.lines([report.closing(record, end, out.style)])
         out.next(report.next_commands(record, end, out.talk_style), gap=False)

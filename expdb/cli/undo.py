@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from expdb.cli import options
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("op", required=False)
 @click.option("--force", is_flag=True, help="Save single files in the way first, and go on.")
-@options.quiet
+@options.quiet_as("the id of the op")
 @options.as_json
 @click.pass_obj
 def undo(context: Context, op: str | None, force: bool, quiet: bool, as_json: bool) -> None:

@@ -68,12 +68,16 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
     },
     "Keep": {
         "rm": Verb("expdb.cli.rm:rm", "move runs into the trash, or bring them back"),
+        "gc": Verb(
+            "expdb.cli.gc:gc", "set aside checkpoints beyond what runs keep; free the trash"
+        ),
         "fsck": Verb("expdb.cli.fsck:fsck", "check every file of the store, and mend damage"),
         "reindex": Verb("expdb.cli.reindex:reindex", "build the index of the store again"),
     },
     "Set up": {
         "init": Verb("expdb.cli.init:init", "make an empty store"),
         "doctor": Verb("expdb.cli.doctor:doctor", "what is not well here, and what to do about it"),
+        "help": Verb("expdb.cli.help:help_", "list the verbs, or say what one does"),
         "completion": Verb(
             "expdb.cli.completion:completion", "print what completes names in bash, zsh or fish"
         ),

@@ -6,16 +6,17 @@ that are absent. Looking writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes, filtered
+from expdb.git.attributes import ATTRIBUTE_FILE, drivers, filtered
 from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
-from expdb.git.disk import kind_of, walk_files
-from expdb.git.index import GITLINK, entries, fill_index, temp_index
-from expdb.git.objects import checked_out, read_file
+from expdb.git.disk import Kind, kind_of, kinds_above, walk_files
+from expdb.git.index import GITLINK, SYMLINK, entries, fill_index, temp_index
+from expdb.git.objects import blob_id, checked_out, read_file
 from expdb.git.plan import PlanRow, path_states
+from expdb.git.raw import inexact
 from expdb.git.saved import Saved
 from expdb.git.special import is_sparse
 from expdb.git.untracked import MAX_FILE_BYTES, is_secret
@@ -31,6 +32,10 @@ class Blocked:
     reason: str
     can_save: bool = False
     """A single file: `save_worktree(..., also=[path])` saves it, and the path blocks no longer."""
+    loses: bool = True
+    """Something saved nowhere would be lost; else the goal cannot be written."""
+    is_raw: bool = False
+    """It is in the snapshot as git sees it; `save_worktree(..., raw=[path])` keeps its bytes."""
     num_bytes: int = 0
 
 
@@ -45,15 +50,21 @@ class _Search:
     unsaved: list[str] = field(default_factory=list)
     """Single files in the way that are in no snapshot."""
 
-    def block(self, path: str, reason: str) -> None:
-        self.found.setdefault(path, Blocked(path=path, reason=reason))
+    def block(self, path: str, reason: str, *, loses: bool = True) -> None:
+        self.found.setdefault(path, Blocked(path=path, reason=reason, loses=loses))
 
 
 def blockers(
-    worktree: WorkTree, saved: Saved, rows: Sequence[PlanRow], *, secret_files: Sequence[str] = ()
+    worktree: WorkTree,
+    saved: Saved,
+    rows: Sequence[PlanRow],
+    *,
+    secret_files: Sequence[str] = (),
+    kept: Container[str] = (),
+    absent: Container[str] = (),
 ) -> tuple[Blocked, ...]:
     """Return the paths of the plan that block it, sorted; `saved` is the snapshot the plan starts
-    from.
+    from, `kept` are paths whose goal is kept byte for byte, `absent` blobs that are not there.
 
     Raises:
         GitError: git cannot read the repository.
@@ -67,16 +78,21 @@ def blockers(
         secret_files=secret_files,
         deleted=frozenset(row.path for row in rows if row.after is None),
     )
-    _block_special(search, rows)
-    changed = _changed_since(worktree, saved, rows)
+    _block_submodules(search, rows)
     for row in rows:
-        _block_parents(search, row)
+        if row.after is not None and row.after[1] in absent:
+            search.block(row.path, "its content is not in this repository", loses=False)
+    _block_failing_filters(search, [row for row in rows if row.path not in kept])
+    changed = _changed_since(worktree, saved, rows)
+    above = kinds_above(worktree.top, (row.path for row in rows))
+    for row in rows:
+        _block_parents(search, row, above)
         if row.before is None:
             _block_in_place(search, row)
         elif row.path in changed:
             search.block(row.path, "changed since it was saved, or cannot be read")
     _explain_unsaved(search)
-    _block_inexact(search, rows)
+    _block_inexact(search, saved, rows)
     return tuple(found for _, found in sorted(search.found.items()))
 
 
@@ -100,33 +116,54 @@ def folder_reason(worktree: WorkTree, path: str, deleted: frozenset[str]) -> str
     return f"a folder where a file must go, {len(unsaved)} unsaved {files} in it"
 
 
-def _block_special(search: _Search, rows: Sequence[PlanRow]) -> None:
-    """Block submodules, and files that pass a filter under the old attributes or the new ones."""
+def _block_submodules(search: _Search, rows: Sequence[PlanRow]) -> None:
     for row in rows:
         if GITLINK in ((row.before or ("",))[0], (row.after or ("",))[0]):
             search.block(row.path, "a submodule: its files are in another repository")
-    paths = [row.path for row in rows]
-    named = filtered(search.worktree, paths)
+
+
+def _block_failing_filters(search: _Search, rows: Sequence[PlanRow]) -> None:
+    """Block files that git's filters would have to write, and cannot, or under rules to come."""
+    blobs = {row.path: row.after[1] for row in rows if row.after and row.after[0] != SYMLINK}
+    running = set(drivers(search.worktree)) if blobs else set()
+    if not running:
+        return
+    now = filtered(search.worktree, list(blobs))
+    to_come = _filtered_by(search.worktree, rows, list(blobs))
+    for path, name in to_come.items():
+        if name in running and now.get(path) != name:
+            reason = f"passes the git filter {name} by the .gitattributes of the goal"
+            search.block(path, reason, loses=False)
+    through = {path: blobs[path] for path, name in now.items() if name in running}
+    for path, written in checked_out(search.worktree, through):
+        if written is None and path not in search.found:
+            reason = f"the git filter {now[path]} fails: its content cannot be written"
+            search.block(path, reason, loses=False)
+
+
+def _filtered_by(
+    worktree: WorkTree, rows: Sequence[PlanRow], paths: Sequence[str]
+) -> dict[str, str]:
+    """Return path -> filter by the attribute files that the plan brings; empty if it has none."""
     rules = [row for row in rows if row.path.rpartition("/")[2] == ATTRIBUTE_FILE and row.after]
-    if rules:
-        with temp_index(search.worktree) as index:
-            fill_index(search.worktree, index, None)
-            lines = b"".join(
-                f"{row.after[0]} {row.after[1]} 0\t".encode() + nul_joined([row.path])
-                for row in rules
-                if row.after
-            )
-            search.worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
-            named = {**filtered(search.worktree, paths, index=index), **named}
-    for path, name in named.items():
-        search.block(path, f"passes the git filter {name}: its bytes are not all in git")
+    if not rules:
+        return {}
+    with temp_index(worktree) as index:
+        fill_index(worktree, index, None)
+        lines = b"".join(
+            f"{row.after[0]} {row.after[1]} 0\t".encode() + nul_joined([row.path])
+            for row in rules
+            if row.after
+        )
+        worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
+        return filtered(worktree, paths, index=index)
 
 
-def _block_parents(search: _Search, row: PlanRow) -> None:
+def _block_parents(search: _Search, row: PlanRow, above: Mapping[str, Kind]) -> None:
     parts = row.path.split("/")
     for at in range(1, len(parts)):
         parent = "/".join(parts[:at])
-        kind = kind_of(search.worktree.top, parent)
+        kind = above[parent]
         if kind == "folder":
             continue
         if kind == "absent" or parent in search.deleted:
@@ -190,19 +227,19 @@ def _ignored(worktree: WorkTree, paths: Sequence[str]) -> set[str]:
     return {name.removeprefix("./") for name in done.names}
 
 
-def _block_inexact(search: _Search, rows: Sequence[PlanRow]) -> None:
-    """Block files whose very bytes would not come back: git stores other line endings than it would
-    write.
-    """
+def _block_inexact(search: _Search, saved: Saved, rows: Sequence[PlanRow]) -> None:
+    """Block files whose very bytes git would not write back, unless they are kept beside."""
     top = search.worktree.top
-    blobs = {
-        row.path: row.before[1]
-        for row in rows
-        if row.before and row.before[0].startswith("100") and row.path not in search.found
-    }
-    if not search.worktree.config(r"^core\.autocrlf$"):
-        converted = attributes(search.worktree, list(blobs), CONVERTING)
-        blobs = {path: blob for path, blob in blobs.items() if path in converted}
-    for path, written in checked_out(search.worktree, blobs):
-        if written is None or written != read_file(top / path):
-            search.block(path, "its line endings would not come back as they are")
+    here = [row for row in rows if row.path not in search.found]
+    for path, num_bytes in inexact(search.worktree, here).items():
+        blob = saved.raw.get(path)
+        if blob is None:
+            search.found[path] = Blocked(
+                path=path,
+                reason=f"git would not write its bytes back as they are, {size(num_bytes)}",
+                can_save=True,
+                is_raw=True,
+                num_bytes=num_bytes,
+            )
+        elif blob != blob_id(read_file(top / path) or b"", blob):
+            search.block(path, "changed since it was saved, or cannot be read")

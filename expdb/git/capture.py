@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from expdb.git.attributes import despite_filters, drivers, without_filters
 from expdb.git.command import GitError, first_line, nul_joined
@@ -16,6 +17,10 @@ from expdb.git.index import fill_index
 from expdb.git.untracked import Untracked, find_untracked
 from expdb.git.worktree import WorkTree
 from expdb.text import plain
+
+_FEW: Final = 200
+_IN_ONE_PACK: Final = ("-c", "core.bigFileThreshold=1")
+"""Git streams big files into one pack; thousands of loose objects take thousands of syncs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class Captured:
     untracked: tuple[str, ...]
     skipped: tuple[str, ...]
     reasons: tuple[str, ...]
+    is_raw: bool
+    """A filter failed: the tracked files went in as they are."""
 
 
 def capture(
@@ -32,6 +39,7 @@ def capture(
     index: Path,
     *,
     head: str | None,
+    changed: Sequence[str] | None,
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
@@ -39,12 +47,16 @@ def capture(
     """Make `index` describe the work tree: tracked files as they are, untracked ones within the
     limits.
 
+    `changed` are the tracked paths whose state on disk is not what `index` says, None when that is
+    not known.
+
     Raises:
         GitError: git cannot read the repository.
     """
     if not index.exists():
         fill_index(worktree, index, head)
-    reasons = _add_tracked(worktree, index)
+        changed = None
+    reasons, is_raw = _add_tracked(worktree, index, changed)
     found = find_untracked(
         worktree, index, store_root=store_root, exclude=exclude, secret_files=secret_files
     )
@@ -53,6 +65,7 @@ def capture(
         untracked=tuple(found.files),
         skipped=tuple(found.skipped),
         reasons=(*reasons, *found.reasons),
+        is_raw=is_raw,
     )
 
 
@@ -76,16 +89,26 @@ def missing_from(worktree: WorkTree, index: Path) -> list[str]:
     return despite_filters(worktree, ("diff-files", "--name-only", "-z"), index=index).names
 
 
-def _add_tracked(worktree: WorkTree, index: Path) -> list[str]:
-    words = ("add", "--update", "--ignore-errors")
+def _add_tracked(
+    worktree: WorkTree, index: Path, changed: Sequence[str] | None
+) -> tuple[list[str], bool]:
+    """Return what could not be taken in, and whether it was tried without filters."""
+    words: tuple[str, ...] = ("add", "--update", "--ignore-errors")
+    if changed is not None and len(changed) <= _FEW:
+        if not changed or _add_few(worktree, index, words, changed):
+            return [], False
+    elif changed is not None:
+        words = (*_IN_ONE_PACK, *words)
     done = worktree.git(words, index=index, check=False)
     if done.rc == 0:
-        return []
+        return [], False
     reasons = []
     names = drivers(worktree)
+    is_raw = False
     if names:
         again = worktree.git((*without_filters(names), *words), index=index, check=False)
-        if again.rc == 0 or first_line(again.err) != first_line(done.err):
+        is_raw = again.rc == 0 or first_line(again.err) != first_line(done.err)
+        if is_raw:
             reasons.append(f"a git filter failed ({first_line(done.err)}): raw bytes are stored")
         done = again
     if done.rc != 0:
@@ -93,7 +116,14 @@ def _add_tracked(worktree: WorkTree, index: Path) -> list[str]:
         if not left:
             reasons.append(f"git could not take in every file ({first_line(done.err)})")
         reasons.extend(f"{plain(path)} cannot be read: its edits are not captured" for path in left)
-    return reasons
+    return reasons, is_raw
+
+
+def _add_few(worktree: WorkTree, index: Path, words: Sequence[str], changed: Sequence[str]) -> bool:
+    """Take in the named paths without a look at all others; tell whether it went well."""
+    named = (*words, "--pathspec-from-file=-", "--pathspec-file-nul")
+    done = worktree.git(named, index=index, stdin=nul_joined(changed), check=False)
+    return done.rc == 0
 
 
 def _add_untracked(worktree: WorkTree, index: Path, found: Untracked) -> list[str]:

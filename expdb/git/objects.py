@@ -60,37 +60,46 @@ def blob_id(data: bytes, like: str) -> str:
     return algorithm(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def hash_files(worktree: WorkTree, paths: Iterable[str]) -> dict[str, str | None]:
-    """Return path -> the id its regular file would have as a blob; None where it cannot be read."""
+def hash_files(
+    worktree: WorkTree, paths: Iterable[str], *, as_is: bool = False
+) -> dict[str, str | None]:
+    """Return path -> the id its regular file would have as a blob; None where it cannot be read.
+
+    Where its filter fails, that is the id of its raw bytes, as a snapshot stores it; with `as_is`
+    it is so for all.
+    """
     readable: list[str] = []
     found: dict[str, str | None] = {}
     for path in paths:
-        full = worktree.top / path
+        full = f"{worktree.top}/{path}"
         try:
-            is_file = stat.S_ISREG(full.lstat().st_mode)
+            is_file = stat.S_ISREG(os.lstat(full).st_mode)
         except OSError:
             is_file = False
         if is_file and os.access(full, os.R_OK):
             readable.append(path)
         else:
             found[path] = None
-    return {**found, **_hash_readable(worktree, readable)}
+    return {**found, **_hash_readable(worktree, readable, as_is=as_is)}
 
 
-def _hash_readable(worktree: WorkTree, paths: list[str]) -> dict[str, str | None]:
+def _hash_readable(
+    worktree: WorkTree, paths: list[str], *, as_is: bool = False
+) -> dict[str, str | None]:
     if not paths:
         return {}
     lines = b"".join(quoted(path) + b"\n" for path in paths)
-    done = worktree.git(("hash-object", "--stdin-paths"), stdin=lines, check=False)
+    words = ("hash-object", *(("--no-filters",) if as_is else ()), "--stdin-paths")
+    done = worktree.git(words, stdin=lines, check=False)
     if done.rc == 0:
         return dict(zip(paths, done.text.split("\n"), strict=True))
     if len(paths) == 1:
-        return {paths[0]: None}
+        return {paths[0]: None} if as_is else _hash_readable(worktree, paths, as_is=True)
     # One file went away or its filter failed; git stops there, so the rest is asked in halves.
     half = len(paths) // 2
     return {
-        **_hash_readable(worktree, paths[:half]),
-        **_hash_readable(worktree, paths[half:]),
+        **_hash_readable(worktree, paths[:half], as_is=as_is),
+        **_hash_readable(worktree, paths[half:], as_is=as_is),
     }
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Literal
 
 from expdb.git.attributes import ATTRIBUTE_FILE, CONVERTING, attributes
 from expdb.git.disk import State, as_kept, state_on_disk
 from expdb.git.index import fill_index, temp_index
 from expdb.git.mirror import states_under
+from expdb.git.objects import hash_files
 from expdb.git.worktree import WorkTree
 
 Action = Literal["create", "change", "delete"]
@@ -35,6 +35,10 @@ class PlanRow:
     """(mode, blob) in the second tree. It equals `before` where only line endings or filters
     change.
     """
+    raw_before: str | None = None
+    """The blob of the bytes as they are on disk, where git would write others; None else."""
+    raw_after: str | None = None
+    """The blob of the bytes to be written as they are, past git's filters; None else."""
 
 
 def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...]:
@@ -53,6 +57,28 @@ def plan(worktree: WorkTree, from_tree: str, to_tree: str) -> tuple[PlanRow, ...
     if any(_is_rules(row.path) for row in rows):
         rows += _converted(worktree, from_tree, to_tree, {row.path for row in rows})
     return tuple(sorted(rows, key=lambda row: row.path))
+
+
+def changed_paths(worktree: WorkTree, a: str, b: str) -> list[str]:
+    """Return the paths in which two trees differ.
+
+    Raises:
+        GitError: one of them is not in this repository.
+    """
+    return worktree.git(("diff-tree", "-r", "-z", "--name-only", "--no-renames", a, b)).names
+
+
+def absent_blobs(worktree: WorkTree, from_tree: str, to_tree: str) -> frozenset[str]:
+    """Return the blobs of `to_tree` that are neither in `from_tree` nor in this repository.
+
+    A partial clone has only those that it needed so far; nothing is fetched here.
+
+    Raises:
+        GitError: a tree is not in this repository.
+    """
+    words = ("rev-list", "--objects", "--missing=print", "--no-object-names")
+    done = worktree.git((*words, f"{to_tree}^{{tree}}", f"^{from_tree}^{{tree}}"))
+    return frozenset(line[1:] for line in done.text.split("\n") if line.startswith("?"))
 
 
 def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]:
@@ -75,12 +101,26 @@ def path_states(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]
                 for row in rows
                 if row.path in unsure
             }
-    return where
+    return where | _where_as_is(worktree, [row for row in rows if where[row.path] == "other"])
 
 
 def path_state(worktree: WorkTree, row: PlanRow) -> Where:
     """Return whether the row's path stands as before the plan, as after it, or otherwise."""
     return path_states(worktree, [row])[row.path]
+
+
+def _where_as_is(worktree: WorkTree, rows: Sequence[PlanRow]) -> dict[str, Where]:
+    """Return the paths that are as before or after by their very bytes, whatever git makes of them
+    by the rules of today.
+    """
+    kept = [row for row in rows if row.raw_before or row.raw_after]
+    bytes_of = hash_files(worktree, [row.path for row in kept], as_is=True)
+    found: dict[str, Where] = {}
+    for row in kept:
+        blob = bytes_of[row.path]
+        if blob is not None and blob in (row.raw_before, row.raw_after):
+            found[row.path] = "after" if blob == row.raw_after else "before"
+    return found
 
 
 def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
@@ -92,7 +132,7 @@ def _where(row: PlanRow, found: State | str, *, modes: bool) -> Where:
 
 
 def _is_rules(path: str) -> bool:
-    return PurePosixPath(path).name == ATTRIBUTE_FILE
+    return path.rpartition("/")[2] == ATTRIBUTE_FILE
 
 
 def _row(field: str, path: str) -> PlanRow:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,9 +21,11 @@ from expdb.errors import NotFound, Refused
 from expdb.git.blockers import Blocked, blockers, folder_reason
 from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
-from expdb.git.disk import kind_of, remove_empty_folders, remove_path
+from expdb.git.disk import Kind, kind_of, kinds_above, remove_empty_folders, remove_path
 from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
+from expdb.git.objects import hash_files
 from expdb.git.plan import PlanRow, path_state, path_states, plan
+from expdb.git.raw import write_raw
 from expdb.git.worktree import WorkTree
 from expdb.text import plain
 
@@ -74,7 +76,11 @@ def restore(
             if row.after is None:
                 remove_path(worktree.top, row.path)
         _forget_stat(worktree, index, [row for row in todo if row.before == row.after])
-        _write(worktree, index, [row.path for row in todo if row.after is not None])
+        written = [row for row in todo if row.after is not None]
+        _make_room(worktree, written)
+        _write(worktree, index, [row.path for row in written if row.raw_after is None])
+        for row in written:
+            write_raw(worktree, row)
         refresh(worktree, index)
         _publish(worktree, index)
     return len(todo)
@@ -96,6 +102,9 @@ def verify(worktree: WorkTree, tree: str, rows: Sequence[PlanRow] = ()) -> list[
         differing = set(worktree.git(words).names)
         if done.rc != 0:
             differing.update(missing_from(worktree, index))
+    as_is = {row.path: row.raw_after for row in rows if row.path in differing and row.raw_after}
+    bytes_of = hash_files(worktree, as_is, as_is=True)
+    differing -= {path for path, blob in as_is.items() if blob == bytes_of[path]}
     left = (row.path for row in rows if row.after is None)
     differing.update(p for p in left if kind_of(worktree.top, p) in ("file", "link", "other"))
     return sorted(differing)
@@ -118,11 +127,12 @@ def put_index_back(worktree: WorkTree, index_copy: Path) -> None:
 def _require_untouched(worktree: WorkTree, rows: Sequence[PlanRow], edited: list[str]) -> None:
     """Refuse before the first write where a path holds something that neither tree has."""
     deleted = frozenset(row.path for row in rows if row.after is None)
+    above = kinds_above(worktree.top, (row.path for row in rows if row.after is not None))
     for row in rows:
         in_place = row.after is not None and kind_of(worktree.top, row.path) == "folder"
         if in_place and folder_reason(worktree, row.path, deleted) is not None:
             edited.append(row.path)
-        parent = _parent_in_the_way(worktree, row, deleted)
+        parent = None if row.after is None else _parent_in_the_way(row.path, above, deleted)
         if parent is not None:
             edited.append(parent)
     if edited:
@@ -134,13 +144,11 @@ def _require_untouched(worktree: WorkTree, rows: Sequence[PlanRow], edited: list
         )
 
 
-def _parent_in_the_way(worktree: WorkTree, row: PlanRow, deleted: frozenset[str]) -> str | None:
-    if row.after is None:
-        return None
-    parts = row.path.split("/")
+def _parent_in_the_way(path: str, above: Mapping[str, Kind], deleted: frozenset[str]) -> str | None:
+    parts = path.split("/")
     for at in range(1, len(parts)):
         parent = "/".join(parts[:at])
-        kind = kind_of(worktree.top, parent)
+        kind = above[parent]
         if kind != "folder":
             return None if kind == "absent" or parent in deleted else parent
     return None
@@ -157,10 +165,14 @@ def _forget_stat(worktree: WorkTree, index: Path, rows: Sequence[PlanRow]) -> No
         worktree.git(("update-index", "-z", "--index-info"), index=index, stdin=lines)
 
 
+def _make_room(worktree: WorkTree, rows: Sequence[PlanRow]) -> None:
+    for row in rows:
+        kind = kind_of(worktree.top, row.path)
+        if kind == "folder" and not remove_empty_folders(worktree.top, row.path):
+            raise Refused(f"a folder with files stands where the file {plain(row.path)} must go")
+
+
 def _write(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:
-    for path in paths:
-        if kind_of(worktree.top, path) == "folder" and not remove_empty_folders(worktree.top, path):
-            raise Refused(f"a folder with files stands where the file {plain(path)} must go")
     if paths:
         worktree.git(
             ("checkout-index", "--force", "--index", "--quiet", "-z", "--stdin"),

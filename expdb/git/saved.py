@@ -1,7 +1,8 @@
 """The present state of a work tree, saved so that a rollback can be taken back.
 
 Layout: `refs/expdb/undo/<op>` names a commit whose tree is the work tree and whose last parent is a
-commit of the index's tree; its parent before that is HEAD, where there is one. In `<git
+commit of the index's tree; its parent before that is HEAD, where there is one. Where git would not
+write bytes back, the index's commit has a parent that holds them (`raw.py`). In `<git
 dir>/expdb/`, `<op>.index` is git's index as it was and `<op>.base-index` the index that describes
 the saved tree.
 
@@ -11,15 +12,16 @@ Invariant: saving changes nothing that the user sees; edits hidden by flags are 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from expdb.errors import Refused
-from expdb.git.capture import add_paths, capture
+from expdb.git.capture import add_paths, capture, missing_from
 from expdb.git.command import nul_joined
 from expdb.git.index import Entry, copy_index, entries, fill_index, temp_index, write_tree
 from expdb.git.objects import REFS, commit_tree, drop_ref, set_ref
+from expdb.git.raw import keep_raw
 from expdb.git.special import is_sparse
 from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import WorkTree
@@ -43,6 +45,8 @@ class Saved:
     """Untracked files that are not."""
     reasons: tuple[str, ...] = ()
     """What is not in the tree, in plain words."""
+    raw: Mapping[str, str] = field(default_factory=dict)
+    """Path -> blob of the bytes as they are on disk, for what git would write otherwise."""
 
 
 def save_worktree(
@@ -53,9 +57,10 @@ def save_worktree(
     exclude: Sequence[str] = DEFAULT_EXCLUDE,
     secret_files: Sequence[str] = DEFAULT_SECRET_FILES,
     also: Sequence[str] = (),
+    raw: Sequence[str] = (),
 ) -> Saved:
     """Save work tree and index under `refs/expdb/undo/<op>`; `also` names files to save of any kind
-    and size.
+    and size, `raw` files whose very bytes are kept beside what git makes of them.
 
     Raises:
         Refused: the index has unresolved conflicts.
@@ -76,6 +81,7 @@ def save_worktree(
             worktree,
             temp,
             head=head,
+            changed=missing_from(worktree, temp),
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,
@@ -83,7 +89,9 @@ def save_worktree(
         add_paths(worktree, temp, also)
         tree = write_tree(worktree, temp)
         copy_index(temp, base_index, durable=True)
-    index_commit = commit_tree(worktree, index_tree, [], f"expdb: the index before {op}")
+    kept, blobs = keep_raw(worktree, raw) if raw else (None, {})
+    below = [] if kept is None else [kept]
+    index_commit = commit_tree(worktree, index_tree, below, f"expdb: the index before {op}")
     parents = [index_commit] if head is None else [head, index_commit]
     commit = commit_tree(worktree, tree, parents, f"expdb: the work tree before {op}")
     set_ref(worktree, f"undo/{op}", commit)
@@ -96,6 +104,7 @@ def save_worktree(
         untracked=captured.untracked,
         skipped=captured.skipped,
         reasons=captured.reasons,
+        raw=blobs,
     )
 
 

@@ -67,7 +67,7 @@ def take_pin(
     try:
         status = read_status(worktree, untracked=False)
     except GitError as error:
-        return Pin(reproducible=False, reasons=(f"the work tree cannot be read: {error.message}",))
+        return _without_status(worktree, error)
     words = _Words()
     _say_state(worktree, status, words)
     try:
@@ -90,6 +90,7 @@ def _pin(
             worktree,
             index,
             head=status.head,
+            changed=status.unstaged,
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,
@@ -142,6 +143,16 @@ def _without_snapshot(status: Status, words: _Words, error: GitError | OSError) 
     )
 
 
+def _without_status(worktree: WorkTree, error: GitError) -> Pin:
+    """Return what can be said where git cannot read the work tree, as with a damaged index."""
+    reasons = (f"the work tree cannot be read: {error.message}",)
+    try:
+        commit, branch = worktree.head(), worktree.branch()
+    except GitError:
+        return Pin(reproducible=False, reasons=reasons)
+    return Pin(commit=commit, branch=branch, reproducible=False, reasons=reasons)
+
+
 def _say_state(worktree: WorkTree, status: Status, words: _Words) -> None:
     if status.head is None:
         words.note("the repository has no commit yet")
@@ -159,6 +170,7 @@ def _say_hidden(
     for path in hidden_edits(worktree, found):
         words.lose(f"edits of {plain(path)} are hidden from git by a flag on it: not captured")
     changed = [change.path for change in status.changes if not _gone(change)]
+    changed = [] if captured.is_raw else changed
     edited = filtered(worktree, [*changed, *captured.untracked])
     running = set(drivers(worktree)) if edited else set()
     through = {path: name for path, name in edited.items() if name in running}

@@ -24,6 +24,8 @@ class Change(NamedTuple):
     path: str
     submodule: str
     """Git's four letters `S<c><m><u>` for a submodule, else empty."""
+    unstaged: tuple[str, ...] = ()
+    """The paths of the index that the work tree has otherwise: this one, for a rename both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,11 @@ class Status:
     head: str | None
     branch: str | None
     changes: tuple[Change, ...]
+
+    @property
+    def unstaged(self) -> list[str]:
+        """The paths of git's index that the work tree has otherwise."""
+        return [path for change in self.changes for path in change.unstaged]
 
 
 def read_status(worktree: WorkTree, *, untracked: bool, timeout_s: float = TIMEOUT_S) -> Status:
@@ -70,14 +77,16 @@ def parse_status(fields: list[str]) -> Status:
                 branch = "detached" if value == "(detached)" else value
         elif kind == "1":
             state, sub, *_, path = rest.split(" ", 7)
-            changes.append(Change(_letter(state), path, _submodule(sub)))
+            unstaged: tuple[str, ...] = () if state[1] == "." else (path,)
+            changes.append(Change(_letter(state), path, _submodule(sub), unstaged))
         elif kind == "2":
             state, sub, *_, path = rest.split(" ", 8)
-            next(left, None)  # the path it had before
-            changes.append(Change(_letter(state), path, _submodule(sub)))
+            was = next(left, path)
+            unstaged = () if state[1] == "." else (path, was) if state[1] in "RC" else (path,)
+            changes.append(Change(_letter(state), path, _submodule(sub), unstaged))
         elif kind == "u":
             _, sub, *_, path = rest.split(" ", 9)
-            changes.append(Change("U", path, _submodule(sub)))
+            changes.append(Change("U", path, _submodule(sub), (path,)))
         elif kind == "?":
             changes.append(Change("?", rest, ""))
     return Status(head=head, branch=branch, changes=tuple(changes))

@@ -87,6 +87,9 @@ def find_untracked(
         if name.endswith("/"):
             found.reasons.append(f"{plain(name)} is a repository of its own: not captured")
             continue
+        if len(found.files) > MAX_FILES:  # too many whatever they are: none is looked at any more
+            found.files.append(name)
+            continue
         num_bytes = _bytes_of(worktree.top / name)
         if num_bytes is None:
             found.skipped.append(name)

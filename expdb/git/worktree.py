@@ -195,6 +195,4 @@ def _plain_reason(error: GitError, path: Path) -> str:
         return "a bare repository has no work tree"
     if "not a git repository" in said:
         return "not in a git repository"
-    if not path.is_dir():
-        return f"there is no folder {path}"
     return error.message

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from expdb.digest import Secret
 from expdb.errors import BadInput
+from expdb.importers.json_ import parsed
 from expdb.redact import is_secret_key
 from expdb.text import plain
 
 SEED_IN_NAME: Final = re.compile(
-    r"(?P<rest>.*?)[-_. ]*seed[-_=. ]?(?P<seed>\d{1,18})", re.IGNORECASE
+    r"(?P<rest>.*?)[-_. ]*seed[-_=. ]?(?P<seed>[0-9]{1,18})", re.IGNORECASE
 )
-INTEGER: Final = re.compile(r"[-+]?(0|[1-9]\d*)")
+INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})")
 SUFFIXES: Final = (".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".log", ".txt")
 
 
@@ -23,7 +23,8 @@ def assigned(words: Sequence[str]) -> dict[str, Any]:
     """Return the nested config of words `optim.lr=1e-3`.
 
     Raises:
-        BadInput: a word has no `=` or an empty name, or a key is both a value and a mapping.
+        BadInput: a word has no `=` or an empty name, or a key is given twice, or is both a value
+            and a mapping.
     """
     out: dict[str, Any] = {}
     for word in words:
@@ -38,6 +39,8 @@ def assigned(words: Sequence[str]) -> dict[str, Any]:
                 raise BadInput(f"--config {plain(key)} stands below a value")
         if isinstance(node.get(names[-1]), dict):
             raise BadInput(f"--config {plain(key)} has keys below it")
+        if names[-1] in node:
+            raise BadInput(f"--config {plain(key)} is given twice")
         node[names[-1]] = value_of(text)
     return out
 
@@ -50,7 +53,7 @@ def value_of(text: str) -> Any:
     if INTEGER.fullmatch(text):
         return int(text)
     try:
-        found = json.loads(text, parse_constant=_no_constant)
+        found = parsed(text, "--config", constant=_no_constant)
     except (ValueError, RecursionError):
         return _number(text)
     return found
@@ -63,7 +66,7 @@ def _no_constant(name: str) -> Any:
 def _number(text: str) -> Any:
     if text in (".inf", "-.inf", ".nan"):
         return float(text.replace(".", ""))
-    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+|[-+]?(\d+\.\d*|\.\d+)", text):
+    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+|[-+]?(\d+\.\d*|\.\d+)", text, re.ASCII):
         return float(text) if not re.match(r"[-+]?0\d", text) else text
     return text
 

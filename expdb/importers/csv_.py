@@ -26,7 +26,7 @@ def read(source: Source) -> Found:
     Raises:
         BadInput: it has no head, or no column with the step.
     """
-    skips = Skips()
+    skips = Skips(plain(source.path.name))
     rows = _rows(source, skips)
     try:
         _, head = next(rows)

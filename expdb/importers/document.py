@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from expdb.errors import BadInput
+from expdb.importers.json_ import parsed
 from expdb.importers.lines import opened
 from expdb.text import plain
 
@@ -25,7 +25,7 @@ def load(path: Path) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise BadInput(f"{name} has over 512 MB of JSON", hint="JSON lines have no such bound")
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        found = parsed(data.decode("utf-8-sig"), name)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{name} is no JSON: {error}") from error
     if not isinstance(found, dict):

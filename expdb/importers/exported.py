@@ -7,13 +7,14 @@ evaluations. Names in it build no path.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from expdb import digest
 from expdb.errors import BadInput
 from expdb.importers.found import RunFacts, Skips
+from expdb.importers.json_ import parsed
 from expdb.importers.lines import lines
 from expdb.model import Attempt, Eval
 from expdb.query.export import SCHEMA_VERSION
@@ -21,6 +22,7 @@ from expdb.store import fields
 from expdb.store.attempts import attempt_of
 from expdb.store.fields import Wrong
 from expdb.store.ids import is_id, new_id
+from expdb.store.new_run import require_seed
 from expdb.store.records import eval_of, event_of
 from expdb.store.runs import identity_of
 from expdb.store.status import STORED_STATES, Status
@@ -44,18 +46,42 @@ def read_records(path: Path, skips: Skips) -> dict[str, RunFacts]:
     found: dict[str, RunFacts] = {}
     for line, text in lines(path, skips):
         try:
-            data = json.loads(text)
+            data = parsed(text, f"{plain(path.name)} line {line}")
         except (ValueError, RecursionError):
             skips.add("a line that is no JSON", line)
             continue
         if isinstance(data, dict) and is_record(data):
-            facts = facts_of(data, where=f"{plain(path.name)} line {line}")
-            found[str(facts.id)] = facts
+            facts = facts_of(data, skips, line, where=f"{plain(path.name)} line {line}")
+            remember(found, facts, plain(path.name))
     return found
 
 
-def facts_of(data: Mapping[str, Any], *, where: str) -> RunFacts:
-    """Return what a record says.
+def remember(found: dict[str, RunFacts], facts: RunFacts, name: str) -> None:
+    """Add what a record says of its run to the others of a file called `name`.
+
+    Raises:
+        BadInput: there is one of that run already.
+    """
+    if str(facts.id) in found:
+        raise BadInput(f"{name} describes run {facts.id} twice")
+    found[str(facts.id)] = facts
+
+
+def facts_of_all(records: Sequence[Mapping[str, Any]], skips: Skips) -> dict[str, RunFacts]:
+    """Return id -> facts of the records of one document.
+
+    Raises:
+        BadInput: as `facts_of`, or two are of one run.
+    """
+    found: dict[str, RunFacts] = {}
+    for at, record in enumerate(records, start=1):
+        where = f"{skips.name} run {at}"
+        remember(found, facts_of(record, skips, at, where=where), skips.name)
+    return found
+
+
+def facts_of(data: Mapping[str, Any], skips: Skips, line: int, *, where: str) -> RunFacts:
+    """Return what a record says; a digest that is not that of its config is counted, and made anew.
 
     Raises:
         BadInput: a field is missing, or of another type.
@@ -67,9 +93,12 @@ def facts_of(data: Mapping[str, Any], *, where: str) -> RunFacts:
             hint="pip install -U expdb-ml",
         )
     try:
-        return _facts(data)
+        facts = _facts(data)
     except (Wrong, RecursionError, ValueError) as error:
         raise BadInput(f"{where} is no run of an export: `{error}`") from error
+    if data.get("digest", "") not in ("", facts.identity["digest"]):
+        skips.add("a config digest that is not its config's: made anew", line)
+    return facts
 
 
 def _facts(data: Mapping[str, Any]) -> RunFacts:
@@ -80,9 +109,12 @@ def _facts(data: Mapping[str, Any]) -> RunFacts:
         config, sort_keys=True, separators=(",", ":"), allow_nan=False
     )
     digest.flatten(identity["canonical"])  # raises here for a config that is too deep to be read
+    identity["digest"] = _digest(identity)
     known = identity_of(identity)
     if not (is_id(known["id"]) and known["experiment"]):
         raise Wrong("id")
+    if known["seed"] is not None:
+        require_seed(known["seed"])
     return RunFacts(
         id=known["id"],
         identity=identity,
@@ -94,6 +126,17 @@ def _facts(data: Mapping[str, Any]) -> RunFacts:
         ),
         labels=fields.texts(data, "labels", ()),
         notes=fields.texts(data, "notes", ()),
+    )
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    """Return the digest of the config of a record by the rules that its settings name."""
+    settings = fields.mapping(identity, "settings", {})
+    rules = fields.mapping(settings, "digest", {})
+    return digest.digest(
+        str(identity["canonical"]),
+        ignore=fields.texts(rules, "ignore", ()),
+        seed_key=fields.text(settings, "seed_key", "seed"),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -63,6 +65,12 @@ SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
 }  # fmt: skip
 
+MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"),
+)  # fmt: skip
+"""How a text begins that says its encoding itself."""
+
 
 def format_of(source: Source) -> str:
     """Return the format that a file is read in.
@@ -103,9 +111,34 @@ def find(source: Source, format: str) -> Found:
     """Return what a file holds; its steps are read as they are asked for.
 
     Raises:
-        BadInput: it is not of that format.
+        BadInput: it is not of that format, or a text that is not UTF-8.
     """
+    if format != "parquet":
+        _require_utf8(source.path)
     return READERS[format](source)
+
+
+def _require_utf8(path: Path) -> None:
+    """Refuse a text of another encoding where its first bytes tell.
+
+    Raises:
+        BadInput: it is UTF-16 or UTF-32, or has zero bytes.
+    """
+    with opened(path) as file:
+        head = file.read(HEAD_BYTES)
+    found = next((name for mark, name in MARKS if head.startswith(mark)), "")
+    if not found and b"\0" in head:
+        even, odd = head[::2].count(0), head[1::2].count(0)
+        if max(even, odd) < len(head) // 8:
+            return  # text all the same: a log that a crash padded with zero bytes
+        found = "UTF-16LE" if odd > even else "UTF-16BE"
+    if found:
+        packed = f"gunzip -c {shlex.quote(path.name)} | " if path.suffix == ".gz" else ""
+        name = "" if packed else f" {shlex.quote(path.name)}"
+        raise BadInput(
+            f"{plain(path.name)} is {found} text, not UTF-8",
+            hint=plain(f"{packed}iconv -f {found} -t UTF-8{name} > NEW"),
+        )
 
 
 def existing(path: Path) -> Path:

@@ -7,6 +7,7 @@ reason and the line where it was first seen.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,9 @@ NONFINITE: Final = {
     "nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf,
     "+infinity": math.inf, "-infinity": -math.inf,
 }  # fmt: skip
+MAX_NUMBER: Final = 400
+"""Longer texts are no numbers."""
+WHOLE: Final = re.compile(r"\s{0,99}[-+]?[0-9]{1,300}\s{0,99}", re.ASCII)
 TRUTH: Final = {"true": 1.0, "false": 0.0}
 
 
@@ -52,11 +56,19 @@ class Skipped:
 class Skips:
     """Counts what is not taken, by reason."""
 
+    name: str = ""
+    """The file, as it is shown."""
     _found: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, reason: str, line: int) -> None:
         """Count one more, seen in a line (from 1)."""
         self._found.setdefault(reason, [0, line])[0] += 1
+
+    def twice(self, name: str, line: int) -> BadInput:
+        """Return the error for two values of one name: which of them counts nobody knows."""
+        from expdb.text import plain
+
+        return BadInput(f"{self.name} line {line} has two values under the name {plain(name)}")
 
     def all(self) -> tuple[Skipped, ...]:
         """Return what was passed over, the most frequent first."""
@@ -124,7 +136,7 @@ def number(value: Any) -> float | None:
         return value
     if isinstance(value, int):
         return float(value) if abs(value) <= EXACT else _exact(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > MAX_NUMBER:
         return None
     text = value.strip()
     word = text.lower()
@@ -135,7 +147,7 @@ def number(value: Any) -> float | None:
     if "_" in text or not text.isascii():
         return None
     try:
-        return _exact(int(text)) if len(text) < 400 else None
+        return _exact(int(text))
     except ValueError:
         pass
     try:
@@ -156,10 +168,7 @@ def _exact(value: int) -> float | None:
 def whole(value: Any) -> int | None:
     """Return a value as a whole number of 64 bits: `3`, `3.0`, `"3"`; None where it is none."""
     if isinstance(value, str):
-        try:
-            value = int(value)
-        except ValueError:
-            value = number(value)
+        value = int(value) if WHOLE.fullmatch(value) else number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float) and not value.is_integer():
@@ -192,20 +201,22 @@ def moment_ms(value: Any) -> int | None:
 def why_no_number(value: Any) -> str:
     """Return why a value is not taken, in words that many values share."""
     if isinstance(value, str):
-        try:
-            int(value)
-        except ValueError:
-            return "a value is text"
-        return "a whole number beyond 2^53"
+        return "a whole number beyond 2^53" if WHOLE.fullmatch(value) else "a value is text"
     if isinstance(value, int):
         return "a whole number beyond 2^53"
     return f"a value is a {type(value).__name__}"
 
 
-def named(pairs: Iterator[tuple[str, Any]], skips: Skips, line: int) -> dict[str, float]:
+def named(
+    pairs: Iterator[tuple[str, Any]], skips: Skips, line: int, *, loose: bool = False
+) -> dict[str, float]:
     """Return name -> number of what is a number under a name that can be stored; count the rest.
 
-    None and empty text mean that there is no value.
+    None and empty text mean that there is no value. A second value of a name is counted in `loose`
+    text, which nobody made for a machine.
+
+    Raises:
+        BadInput: two values have one name.
     """
     out: dict[str, float] = {}
     for name, value in pairs:
@@ -217,9 +228,30 @@ def named(pairs: Iterator[tuple[str, Any]], skips: Skips, line: int) -> dict[str
             skips.add(f"a name {why}", line)
         elif found is None:
             skips.add(why_no_number(value), line)
+        elif name in out and not loose:
+            raise skips.twice(name, line)
+        elif name in out:
+            skips.add("a second value under one name", line)
         else:
             out[name] = found
     return out
+
+
+def require_apart(names: Sequence[str], skips: Skips) -> None:
+    """Refuse a table in which two columns have one name.
+
+    Raises:
+        BadInput: it names both.
+    """
+    from expdb.text import plain
+
+    first: dict[str, int] = {}
+    for at, name in enumerate(names, start=1):
+        if name and first.setdefault(name, at) != at:
+            raise BadInput(
+                f"{skips.name} has two columns {plain(name)}: columns {first[name]} and {at}",
+                hint="give one of them another name in the file",
+            )
 
 
 def step_column(names: Sequence[str], wanted: str, path: Path) -> str:

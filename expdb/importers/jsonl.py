@@ -5,7 +5,6 @@ Nested objects are metrics with names joined by `/`. A last line that was cut of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from expdb.importers.found import (
     named,
     whole,
 )
+from expdb.importers.json_ import parsed
 from expdb.importers.lines import lines
 from expdb.text import plain
 
@@ -32,7 +32,7 @@ NO_JSON = "a line that is no JSON"
 
 def read(source: Source) -> Found:
     """Return what a file of JSON lines holds."""
-    skips = Skips()
+    skips = Skips(plain(source.path.name))
     facts: dict[str, RunFacts] = {}
     return Found(steps=_steps(source, skips, facts), skips=skips, facts=facts)
 
@@ -42,7 +42,7 @@ def _steps(source: Source, skips: Skips, facts: dict[str, RunFacts]) -> Iterator
         if not text.strip():
             continue
         try:
-            data = json.loads(text)
+            data = parsed(text, f"{skips.name} line {line}")
         except (ValueError, RecursionError):
             skips.add(NO_JSON, line)
             continue
@@ -50,8 +50,8 @@ def _steps(source: Source, skips: Skips, facts: dict[str, RunFacts]) -> Iterator
             skips.add("a line that is no JSON object", line)
         elif exported.is_record(data):
             where = f"{plain(source.path.name)} line {line}"
-            record = exported.facts_of(data, where=where)
-            facts[str(record.id)] = record
+            record = exported.facts_of(data, skips, line, where=where)
+            exported.remember(facts, record, skips.name)
         elif long_rows.is_long(list(data)):
             yield from long_rows.steps(list(data), [(line, list(data.values()))], skips)
         else:
@@ -111,14 +111,13 @@ def read_document(source: Source) -> Found:
     """
     from expdb.importers.document import load
 
-    data, skips = load(source.path), Skips()
+    data, skips = load(source.path), Skips(plain(source.path.name))
     runs = data.get("runs")
     if not isinstance(runs, list) or not all(
         isinstance(run, dict) and exported.is_record(run) for run in runs
     ):
         raise BadInput(f"{plain(source.path.name)} is no export of runs")
-    records = [exported.facts_of(run, where=plain(source.path.name)) for run in runs]
-    facts = {str(record.id): record for record in records}
+    facts = exported.facts_of_all(runs, skips)
 
     def steps() -> Iterator[tuple[str, Step]]:
         for run in runs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from expdb.importers.found import Skips, Step, moment_ms, named, whole
+from expdb.importers.found import Skips, Step, moment_ms, named, require_apart, whole
 
 KEYS: Final = ("key", "metric", "name")
 NEEDED: Final = ("key", "step", "value")
@@ -31,8 +31,13 @@ def _columns(head: Sequence[str]) -> list[str]:
 def steps(
     head: Sequence[str], rows: Iterable[tuple[int, Sequence[Any]]], skips: Skips
 ) -> Iterator[tuple[str, Step]]:
-    """Yield (name of the run, point) of each row."""
+    """Yield (name of the run, point) of each row.
+
+    Raises:
+        BadInput: two columns have one name.
+    """
     columns = _columns(head)
+    require_apart(columns, skips)
     at = {name: columns.index(name) for name in columns}
 
     def cell(row: Sequence[Any], name: str) -> Any:

@@ -16,6 +16,8 @@ class ImportedRun:
     seed: int | None
     is_new: bool
     """False where the store had it already: then nothing was written."""
+    unused: tuple[str, ...] = ()
+    """The options that say something else than the run that is there already: `--objective`."""
     num_points: int = 0
     num_keys: int = 0
     first_step: int | None = None

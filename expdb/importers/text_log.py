@@ -36,7 +36,7 @@ def read(source: Source) -> Found:
     else:
         name = name or _guess(source)
         pattern = by_name(name)
-    skips = Skips()
+    skips = Skips(plain(source.path.name))
     return Found(steps=_steps(source, pattern, skips), skips=skips, pattern=name)
 
 
@@ -68,7 +68,7 @@ def _steps(source: Source, pattern: Pattern, skips: Skips) -> Iterator[tuple[str
         if step is None:
             skips.add("a step that is no whole number", line)
             continue
-        values = named(iter(found.pairs), skips, line)
+        values = named(iter(found.pairs), skips, line, loose=True)
         if values:
             yield "", Step(step, values)
         else:

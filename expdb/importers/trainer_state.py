@@ -27,7 +27,7 @@ def read(source: Source) -> Found:
     Raises:
         BadInput: it is none.
     """
-    data, skips = load(source.path), Skips()
+    data, skips = load(source.path), Skips(plain(source.path.name))
     history = data.get("log_history")
     if not isinstance(history, list):
         raise BadInput(f"{plain(source.path.name)} has no log_history")

@@ -15,7 +15,7 @@ from expdb.importers.config import assigned
 from expdb.importers.found import Reading
 from expdb.model import Objective
 from expdb.store.layout import encode_name
-from expdb.store.new_run import require_name
+from expdb.store.new_run import require_name, require_seed
 from expdb.text import plain
 
 
@@ -64,6 +64,8 @@ def wanted_of(
     said = made.get("seed")
     if seed is None and isinstance(said, int) and not isinstance(said, bool):
         seed = said
+    if seed is not None:
+        require_seed(seed)
     return Wanted(
         reading=Reading(
             format=format or "", pattern=pattern or "", regex=regex or "", step=step or ""
@@ -72,7 +74,7 @@ def wanted_of(
         seed=seed,
         config=made,
         objective=None if objective is None else _objective(objective),
-        names=dict(_renamed(word) for word in names),
+        names=_renamed(names),
     )
 
 
@@ -85,9 +87,14 @@ def _objective(word: str) -> Objective:
     return Objective(metric=word)
 
 
-def _renamed(word: str) -> tuple[str, str]:
-    old, equals, new = word.partition("=")
-    if not (old and equals):
-        raise BadInput(f"--rename {plain(word)} is not of the form OLD=NEW")
-    require_name(new)
-    return old, new
+def _renamed(words: Sequence[str]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for word in words:
+        old, equals, new = word.partition("=")
+        if not (old and equals):
+            raise BadInput(f"--rename {plain(word)} is not of the form OLD=NEW")
+        if old in out:
+            raise BadInput(f"--rename {plain(old)} is given twice")
+        require_name(new)
+        out[old] = new
+    return out

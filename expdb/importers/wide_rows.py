@@ -13,6 +13,7 @@ from expdb.importers.found import (
     Step,
     moment_ms,
     named,
+    require_apart,
     step_column,
     whole,
 )
@@ -27,8 +28,9 @@ def steps(
     """Return the steps of a table.
 
     Raises:
-        BadInput: no column holds the step.
+        BadInput: no column holds the step, or two have one name.
     """
+    require_apart(head, skips)
     column = step_column(head, source.reading.step, source.path)
     return _steps(list(head), head.index(column), rows, skips)
 

@@ -72,7 +72,10 @@ class _Run:
     seed: int | None
     facts: RunFacts
     writer: RunWriter | None
+    unused: tuple[str, ...] = ()
     keys: set[str] = field(default_factory=set)
+    origins: dict[str, str] = field(default_factory=dict)
+    """Name of a metric -> its name in the file; filled only where some have another one."""
     first_step: int | None = None
     last_step: int | None = None
     first_ms: int | None = None
@@ -85,6 +88,7 @@ class _Run:
             experiment=self.experiment,
             seed=self.seed,
             is_new=self.writer is not None,
+            unused=self.unused,
             num_points=self.writer.num_points if self.writer else 0,
             num_keys=len(self.keys),
             first_step=self.first_step,
@@ -119,7 +123,7 @@ class _Import:
             run = self._runs.get(name) or self._begin(name)
             if run.writer is None:
                 continue
-            _add(run, run.writer, step, self._wanted.names, self._mtime_ms)
+            _add(run, run.writer, step, self._renamed(run, step.values), self._mtime_ms)
             waiting += len(step.values)
             if waiting >= WAITING_POINTS:
                 for other in self._runs.values():
@@ -178,14 +182,52 @@ class _Import:
         seed = seed if wanted.seed is None else wanted.seed
         if facts.identity:
             experiment, seed = str(facts.identity["experiment"]), facts.identity.get("seed")
-        there = self._is_there(id)
+        there, unused = self._is_there(id), tuple[str, ...]()
         if there:
             identity = read_identity(RunLayout(find_run_dir(self._store.root, id)))
             _require_same(id, identity, facts)
+            unused = self._unused(identity, experiment, seed, facts)
             experiment, seed = str(identity["experiment"]), identity.get("seed")
         writer = None if there else RunWriter(self._store, id, experiment)
-        made = self._runs[name] = _Run(id, experiment, seed, facts, writer)
+        made = self._runs[name] = _Run(id, experiment, seed, facts, writer, unused)
         return made
+
+    def _unused(
+        self, there: Mapping[str, Any], experiment: str, seed: int | None, facts: RunFacts
+    ) -> tuple[str, ...]:
+        """Return the options by which the run would be another one than the store has."""
+        wanted, names = self._wanted, dict(self._wanted.names)
+        objective = None if wanted.objective is None else asdict(wanted.objective)
+        found = {
+            "--exp": bool(wanted.experiment) and experiment != there["experiment"],
+            "--seed": wanted.seed is not None and seed != there.get("seed"),
+            "--config": bool(wanted.config) and self._config(seed, facts) != there.get("canonical"),
+            "--objective": objective is not None and objective != there.get("objective"),
+            "--rename": bool(names) and names != (there.get("imported") or {}).get("names"),
+        }
+        return tuple(name for name, differs in found.items() if differs)
+
+    def _renamed(self, run: _Run, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the values of a step under the names that a person wants.
+
+        Raises:
+            BadInput: two metrics of the file would have one name.
+        """
+        names = self._wanted.names
+        if not names:
+            return values
+        out: dict[str, float] = {}
+        for old, value in values.items():
+            new = names.get(old, old)
+            other = run.origins.setdefault(new, old)
+            if other != old:
+                raise BadInput(
+                    f"{plain(self._source.path.name)} has {plain(other)} and {plain(old)}, and both"
+                    f" would be called {plain(new)}",
+                    hint="take another name: --rename OLD=NEW",
+                )
+            out[new] = value
+        return out
 
     def _new_run(self, run: _Run) -> NewRun:
         facts = run.facts
@@ -194,6 +236,7 @@ class _Import:
             "sha256": self._sha256,
             "format": self._format,
             **({"pattern": self._found.pattern} if self._found.pattern else {}),
+            **({"names": dict(self._wanted.names)} if self._wanted.names else {}),
         }
         status = facts.status or Status(
             state="finished",
@@ -219,12 +262,16 @@ class _Import:
             notes=facts.notes,
         )
 
+    def _config(self, seed: int | None, facts: RunFacts) -> str:
+        """Return the canonical config of a run whose file does not say what it is."""
+        config = {**facts.config, **self._wanted.config}
+        if seed is not None:
+            config["seed"] = seed
+        return canonical(without_secrets(config))
+
     def _identity(self, run: _Run) -> dict[str, Any]:
         """Return run.json of a run whose file does not say what it is."""
-        config = {**run.facts.config, **self._wanted.config}
-        if run.seed is not None:
-            config["seed"] = run.seed
-        text = canonical(without_secrets(config))
+        text = self._config(run.seed, run.facts)
         objective = self._wanted.objective
         return {
             "id": run.id,
@@ -252,10 +299,9 @@ def _require_same(run: str, there: Mapping[str, Any], facts: RunFacts) -> None:
             )
 
 
-def _add(run: _Run, writer: RunWriter, step: Step, names: Mapping[str, str], mtime_ms: int) -> None:
-    values = step.values
-    if names:
-        values = {names.get(key, key): value for key, value in values.items()}
+def _add(
+    run: _Run, writer: RunWriter, step: Step, values: Mapping[str, float], mtime_ms: int
+) -> None:
     time_ms = step.time_ms
     writer.add(
         values,

@@ -27,6 +27,8 @@ MAX_BOUND: Final = 20_000
 BINDS_NAN: Final = int(engine.VERSION.split(".")[0]) >= 2
 """DuckDB 1 binds a NaN inside a list as NULL."""
 
+SPECIAL: Final = frozenset("*?[]{}\\")
+
 
 def open_file(path: Path) -> Connection:
     """Open a generation for reading; any number of processes may.
@@ -40,6 +42,23 @@ def open_file(path: Path) -> Connection:
 def open_memory() -> Connection:
     """Open an empty database in memory."""
     return engine.connect(":memory:", config=CONFIG)
+
+
+def is_plain(path: Path) -> bool:
+    """Tell whether a path means to DuckDB what it says: `?` begins options, a backslash is a slash,
+    the others are of patterns.
+    """
+    name = str(path)
+    return name.isprintable() and not SPECIAL & set(name)
+
+
+def readable(value: Any) -> Any:
+    """Return a value with every lone surrogate replaced: the database takes only UTF-8."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [readable(item) for item in value]
+    return value
 
 
 def quoted(path: Path) -> str:
@@ -58,11 +77,11 @@ def insert(con: Connection, tables: Tables, *, prefix: str) -> None:
         try:
             _insert(con, f"{prefix}{name}", COLUMNS[name], rows)
         except (UnicodeEncodeError, RuntimeError, engine.InvalidInputException):
-            from expdb.index.rows import readable
-
             # Lone surrogates, from a damaged or foreign name; one name must not shut the store.
             # DuckDB 1 cannot cast such a text and says so with a RuntimeError.
-            _insert(con, f"{prefix}{name}", COLUMNS[name], readable(rows))
+            _insert(
+                con, f"{prefix}{name}", COLUMNS[name], [tuple(map(readable, row)) for row in rows]
+            )
 
 
 def key_of(table: str) -> str:

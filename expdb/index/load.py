@@ -80,7 +80,9 @@ def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded
             whole = all(name.startswith("checkpoints/") for name in missing)
             numbers = [item.number for item in run.attempts] if run.state in SETTLED else ()
             is_written, is_left = others(layout, numbers)
-            if mend and (is_left or run.state is RunState.CRASHED) and whole:
+            # A resume that was cut off leaves a run with the end that it had before.
+            may_be_cut = len(numbers) > 1 and run.state is not RunState.FINISHED
+            if mend and (is_left or may_be_cut or run.state is RunState.CRASHED) and whole:
                 run, listed = _mended(store, path, run, listed)
                 missing = _missing(path, listed, run.state)
             tables = rows_of(run)

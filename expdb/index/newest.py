@@ -49,11 +49,15 @@ def open_newest(store: Store) -> Base:
 
 
 def folders(store: Store) -> list[Path]:
-    """Return where generations of the store are looked for; new ones go to the first."""
-    if can_keep(store):
-        return [store.layout.index]
+    """Return where generations of the store are looked for; new ones go to the first. None is where
+    no name of a file would mean to DuckDB what it says.
+    """
+    own = [store.layout.index]
+    if can_keep(store) and connect.is_plain(store.root):
+        return own
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return [Path(cache).expanduser() / "expdb" / store.id / "index", store.layout.index]
+    cached = Path(cache).expanduser() / "expdb" / store.id / "index"
+    return [folder for folder in (cached, *own) if connect.is_plain(folder)]
 
 
 def can_keep(store: Store) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from expdb import text
 from expdb.errors import NotFound
 from expdb.index import engine
+from expdb.index.connect import readable
 from expdb.index.engine import Connection
 from expdb.index.newest import Base, forget, open_newest
 from expdb.index.overlay import lay_over
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from expdb.model import Ref, Run
 
 DAMAGED = (engine.IOException, engine.FatalException, engine.InternalException)
-"""What DuckDB raises on a file whose blocks are not what they were."""
+"""What DuckDB raises on a file whose blocks are not what they were; where a checksum says it, the
+base of all its errors.
+"""
 
 
 class Reader:
@@ -46,12 +49,15 @@ class Reader:
         refs: Mapping[str, Ref],
         seen: Scan,
         warnings: tuple[str, ...],
+        left_out: tuple[str, ...] = (),
     ) -> None:
         self.store = store
         self.con = con
         self.refs = refs
         self.warnings = warnings
         self._seen = seen
+        self.left_out = left_out
+        """Those of the warnings that name a run which could not be read at this look."""
 
     def __enter__(self) -> Reader:
         return self
@@ -69,23 +75,29 @@ class Reader:
         self.con.close()
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; a damaged index is built again, and the query asked again."""
+        """Return all rows of a query; a damaged index is built again, and the query asked again.
+
+        A text that is not UTF-8 is looked for as the index has it.
+        """
+        bound = [readable(value) for value in params]
         try:
-            return self.con.execute(sql, list(params)).fetchall()
-        except DAMAGED:
-            self._build_again()
-            return self.con.execute(sql, list(params)).fetchall()
+            return self.con.execute(sql, bound).fetchall()
+        except engine.Error as error:
+            self._build_again(error)
+            return self.con.execute(sql, bound).fetchall()
 
     def table(self, sql: str) -> pa.Table:
         """Return all rows of a query in Arrow's form; a damaged index is built again."""
         engine.whole()
         try:
             return self.con.sql(sql).to_arrow_table()
-        except DAMAGED:
-            self._build_again()
+        except engine.Error as error:
+            self._build_again(error)
             return self.con.sql(sql).to_arrow_table()
 
-    def _build_again(self) -> None:
+    def _build_again(self, error: engine.Error) -> None:
+        if not (isinstance(error, DAMAGED) or "Corrupt database file" in str(error)):
+            raise error
         self.close()
         forget(self.store)
         self.con = open_reader(self.store, afresh=True).con
@@ -153,4 +165,11 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         return open_reader(store, afresh=True)
     lay_over(now.con, now.hidden, now.overlay, refs)
     warnings += now.warnings
-    return Reader(store, now.con, refs=refs, seen=seen, warnings=tuple(warnings))
+    return Reader(
+        store,
+        now.con,
+        refs=refs,
+        seen=seen,
+        warnings=tuple(warnings),
+        left_out=tuple(now.left_out),
+    )

@@ -13,12 +13,12 @@ from typing import Any, Final
 from expdb import digest
 from expdb.errors import Corrupt
 from expdb.index.schema import Tables, version_text
-from expdb.model import Run, Series
+from expdb.model import SEED_LIMIT, Run, Series
 from expdb.store.files import plain
 
 MAX_LAYER_KEYS: Final = 100
 BIGINT: Final = 2**63
-HUGEINT: Final = 10**38
+HUGEINT: Final = SEED_LIMIT
 
 
 def rows_of(run: Run) -> Tables:
@@ -43,10 +43,8 @@ def rows_of(run: Run) -> Tables:
 def _run(run: Run) -> tuple[Any, ...]:
     pin, objective, value = run.pin, run.objective, run.value()
     series = run.series.get(objective.metric) if objective else None
-    seed = run.seed
     return (
-        run.id, run.experiment, run.variant, run.name,
-        seed if isinstance(seed, int) and abs(seed) < HUGEINT else None,
+        run.id, run.experiment, run.variant, run.name, run.seed,
         str(run.state), run.reason, _count(run.created_at_ms), _int(run.ended_at_ms),
         _int(run.last_step), _int(run.max_steps),
         run.parent.run if run.parent else None, _int(run.parent.step) if run.parent else None,
@@ -179,16 +177,3 @@ def _int(value: Any) -> int | None:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and -BIGINT < value < BIGINT else 0
-
-
-def readable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return the rows with every lone surrogate replaced: the database takes only UTF-8."""
-    return [tuple(_readable(value) for value in row) for row in rows]
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
-    return value

@@ -47,7 +47,7 @@ KINDS: Final = {"MULTI": "PIVOT without IN (...)", "LOAD": "INSTALL or LOAD"}
 KIND: Final = re.compile(r"^[A-Z][A-Za-z-]*( [A-Za-z]+)* Error: ")
 """How DuckDB begins what it says: `Binder Error: `, `Out of Range Error: `."""
 
-HINT: Final = "tables and columns: expdb sql 'from information_schema.columns'"
+HINT: Final = "tables: expdb sql 'show tables'       columns: expdb sql 'describe runs'"
 
 
 OF_RUN_FILES: Final = frozenset(["points", "texts", "hists", "tables", "images"])
@@ -105,7 +105,10 @@ def checked(con: Connection, text: str, params: Sequence[Any] | Mapping[str, Any
         BadInput: it is no SQL, or anything but one SELECT.
     """
     try:
+        text.encode()
         given = con.extract_statements(text)
+    except UnicodeEncodeError as error:
+        raise BadInput("the statement is not UTF-8 text") from error
     except duckdb.Error as error:
         raise refusal(error) from error
     if len(given) != 1:

@@ -27,6 +27,8 @@ class Current(NamedTuple):
     """Runs whose rows in it no longer hold."""
     overlay: Sequence[Tables] = ()
     warnings: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    """Those of the warnings that name a run which could not be read at this look."""
 
 
 def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current | None:
@@ -52,18 +54,20 @@ def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current 
             base.con.close()
             return None
         if built is not None:
-            return Current(built, (), (loaded.live,), warnings)
+            return Current(built, (), (loaded.live,), warnings, loaded.warnings)
     if base.con is None:
         con = builder.build_in_memory(store, loaded.settled)
-        return Current(con, (), (loaded.live,), warnings)
-    return Current(base.con, hidden, (loaded.live, loaded.settled), warnings)
+        return Current(con, (), (loaded.live,), warnings, loaded.warnings)
+    return Current(base.con, hidden, (loaded.live, loaded.settled), warnings, loaded.warnings)
 
 
 def _build(
     store: Store, base: Base, loaded: Loaded, hidden: list[str], warnings: list[str]
 ) -> Connection | None:
     """Write the next generation and open it; None where it cannot be written."""
-    folder = folders(store)[0]
+    folder = next(iter(folders(store)), None)
+    if folder is None:
+        return None
     if not can_keep(store):
         what = "index of the store" if store.writable else "store"
         warnings.append(

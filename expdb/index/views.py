@@ -42,7 +42,7 @@ HIDDEN: Final[Mapping[str, frozenset[str]]] = {
 }
 MEDIA: Final = {"texts": "text", "hists": "hist", "tables": "table", "images": "image"}
 POINTS: Final = "run, experiment, key, step, time, value, attempt, rank"
-LIVE: Final = frozenset([RunState.RUNNING, RunState.LOST, RunState.PENDING])
+LIVE: Final = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
 BATCH_ROWS: Final = 1_000_000
 
 
@@ -191,7 +191,7 @@ def _all_visible(source: Source) -> list[Path] | None:
 
     The summaries count visible points: as many points in the parts means that none is hidden.
     """
-    if not source.is_over:
+    if not (source.is_over and connect.is_plain(source.layout.root)):
         return None
     try:
         if journals(source.layout, 1):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +15,16 @@ from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, Run
-from expdb.query.compare_results import Comparison
-from expdb.query.diffs import code_diff, config_diff, data_diff, environment_diff
+from expdb.query.compare_results import Comparison, MetricDiff
+from expdb.query.diffs import (
+    are_siblings,
+    code_diff,
+    config_diff,
+    data_diff,
+    environment_diff,
+)
 from expdb.query.measure import Measure, eval_diffs, metric_diffs
-from expdb.query.noise import noise_of
+from expdb.query.noise import noise_of, spread_of
 from expdb.query.results import Outcome
 from expdb.query.verdict import label, verdict
 from expdb.store import candidates
@@ -52,6 +59,8 @@ def comparison(
     if len(targets) < 2:
         raise BadInput("one run cannot be compared", hint="expdb compare A B")
     runs = tuple(reader.run(target.run) for target in targets)
+    config = config_diff(runs)
+    siblings = [are_siblings(runs[0], run) for run in runs]
     objective = _objective(runs, metric)
     measure = Measure(reader, runs, objective, step=step)
     noise = noise_of(reader, runs[0], objective.metric, *runs[1:]) if objective else None
@@ -61,22 +70,36 @@ def comparison(
     outcomes: list[Outcome | None] = [None, *(one.outcome for one in verdicts)]
     band = noise.band if noise is not None else None
     metrics = metric_diffs(measure, outcomes=outcomes, band=band)
-    evals = eval_diffs(measure)
+    evals = tuple(_by_chance(diff, siblings) for diff in eval_diffs(measure))
+    spread = None
+    if objective is not None and all(siblings[1:]):
+        spread = spread_of(reader, runs[0], objective.metric)
     return Comparison(
         runs=runs,
         objective=objective,
         step=measure.step,
-        config=config_diff(runs),
+        config=config,
         code=code_diff(runs, places=[cwd or Path.cwd(), reader.store.root.parent]),
-        environment=environment_diff(runs),
+        environment=environment_diff(runs, reader.store.layout),
         data=data_diff(runs),
         metrics=metrics,
         evals=evals,
         num_events=tuple(Counter(event.severity for event in run.events) for run in runs),
         verdicts=verdicts,
         noise=noise,
+        ends=measure.ends,
+        spread=spread,
         warnings=_left_out(measure, reader.id_length),
     )
+
+
+def _by_chance(diff: MetricDiff, siblings: Sequence[bool]) -> MetricDiff:
+    """Return an eval without a verdict on runs that differ from the first in the seed alone."""
+    outcomes = (
+        Outcome.NO_DIFFERENCE if outcome is not None and is_sibling else outcome
+        for outcome, is_sibling in zip(diff.outcomes, siblings, strict=True)
+    )
+    return replace(diff, outcomes=tuple(outcomes))
 
 
 def asked_step(words: Sequence[str], targets: Sequence[Resolved]) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from expdb.model import Objective, Run
-from expdb.query.results import Noise, Outcome
+from expdb.query.results import Noise, Outcome, Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Comparison:
     runs: tuple[Run, ...]
     objective: Objective | None
     step: int | None
-    """The step that metrics are read at: the last that all have."""
+    """The step that metrics are read at: the last that all have; None where there is none."""
     config: tuple[ConfigDiff, ...]
     """Every key, sorted; see `ConfigDiff.differs`."""
     code: CodeDiff
@@ -111,5 +111,9 @@ class Comparison:
     verdicts: tuple[Verdict, ...]
     """One for each run after the first."""
     noise: Noise | None
+    ends: tuple[int, ...] = ()
+    """The last step of each run, where each is read there: a fork goes on where its source ends."""
+    spread: Spread | None = None
+    """Of the seeds of the config of all runs, where they differ in the seed alone."""
     warnings: tuple[str, ...] = ()
     """Damaged files that were left out."""

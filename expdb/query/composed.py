@@ -17,7 +17,7 @@ from typing import Any
 
 from expdb.query.entry import Entry
 from expdb.track.config import Composed, read_config
-from expdb.track.job import Job, added_keys
+from expdb.track.job import Base, Job, added_keys
 
 OVERRIDE = re.compile(r"Could not override '([^']*)'")
 TWICE = re.compile(r"Multiple values for (\S+?)\. To override a value use '([^']*)'")
@@ -63,6 +63,7 @@ class Composer:
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self._known: dict[tuple[str, ...], Config | Failure] = {}
+        self._raw: dict[tuple[str, ...], Base] = {}
 
     def compose(self, overrides: Sequence[str] = ()) -> Config | Failure:
         """Return the config that these overrides give."""
@@ -84,6 +85,7 @@ class Composer:
             sweep: Any = OmegaConf.to_container(hydra.sweeper, resolve=False)
             with open_dict(cfg):
                 del cfg["hydra"]
+            self._raw[overrides] = choices, OmegaConf.to_container(cfg, resolve=False)
             composed = read_config(cfg)
         except Exception as error:  # noqa: BLE001 - Hydra, YAML and resolvers raise anything
             return Failure(message=one_line(error, self.entry.folder))
@@ -97,7 +99,12 @@ class Composer:
     def added(self, config: Config, keys: Sequence[str], experiment_key: str) -> dict[str, str]:
         """Return the keys that the base lacks, as a start of training names them."""
         job = Job(overrides=config.overrides, config_name=self.entry.name, choices=config.choices)
-        return added_keys(job, keys, experiment_key)
+        return added_keys(job, keys, experiment_key, self._base)
+
+    def _base(self, groups: Sequence[str]) -> Base | None:
+        """Return a config of group choices, composed once however many experiments share it."""
+        self.compose(groups)
+        return self._raw.get(tuple(groups))
 
     def layers(self, overrides: Sequence[str]) -> list[Layer]:
         """Return the files of a config that composes, Hydra's own left out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Run
 from expdb.query.compare_results import CodeDiff, ConfigDiff, FileDiff, NamedDiff
 from expdb.query.results import ABSENT
+from expdb.query.things import PACKAGE
+from expdb.store.layout import StoreLayout
+from expdb.store.packages import read_packages
+from expdb.store.siblings import is_sibling
 
 
 def rules_of(runs: Sequence[Run]) -> tuple[tuple[str, ...], str]:
@@ -32,6 +37,22 @@ def rules_in(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     ignore = section.get("ignore", ()) if isinstance(section, Mapping) else ()
     seed_key = settings.get("seed_key")
     return tuple(map(str, ignore)), seed_key if isinstance(seed_key, str) else "seed"
+
+
+def are_siblings(first: Run, other: Run) -> bool:
+    """Tell whether two runs differ in the seed alone: not in config, code or data."""
+    ignore, seed_key = rules_of((first, other))
+    mine, its = data_digests(first), data_digests(other)
+    if any(its.get(name, mine[name]) != mine[name] for name in mine):
+        return False
+    return is_sibling(
+        first,
+        seed=other.seed,
+        canonical=other.canonical,
+        tree=other.pin.tree,
+        ignore=ignore,
+        seed_key=seed_key,
+    )
 
 
 def config_diff(runs: Sequence[Run]) -> tuple[ConfigDiff, ...]:
@@ -63,9 +84,25 @@ def _counted(run: Run, ignore: Sequence[str], seed_key: str) -> dict[str, Any]:
         raise Corrupt(f"the config in run.json of {run.id} is damaged") from error
 
 
-def environment_diff(runs: Sequence[Run]) -> tuple[NamedDiff, ...]:
-    """Return every named text of the environments, sorted."""
-    return _named([run.attempt.environment if run.attempt else {} for run in runs])
+def environment_diff(runs: Sequence[Run], store: StoreLayout) -> tuple[NamedDiff, ...]:
+    """Return every named text of the environments, sorted, then the packages that differ.
+
+    Of installed packages only those stand here, as `package NAME`, whose version is not the same in
+    all runs; where the store lacks a list of them, the digests of the lists stand for them.
+    """
+    maps = [run.attempt.environment if run.attempt else {} for run in runs]
+    named = _named(maps)
+    lists = [read_packages(store, one.get("packages")) for one in maps]
+    known = [one for one in lists if one is not None]
+    if len(known) < len(lists):
+        return named
+    apart = {diff.name for diff in named}
+    packages = (
+        replace(diff, name=PACKAGE + diff.name)
+        for diff in _named(known)
+        if len(set(diff.values)) > 1 and diff.name not in apart
+    )
+    return (*(diff for diff in named if diff.name != "packages"), *packages)
 
 
 def data_diff(runs: Sequence[Run]) -> tuple[NamedDiff, ...]:
@@ -91,10 +128,8 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
 
     `places` are folders in whose repositories the trees are looked for, in that order.
     """
-    for run in runs:
-        if run.pin.tree is None:
-            why = run.pin.reasons[0] if run.pin.reasons else "its code was not pinned"
-            return CodeDiff(same_tree=None, note=f"{_label(run)}: {why}")
+    if why := unpinned(runs):
+        return CodeDiff(same_tree=None, note=why)
     note = next(
         (
             f"{_label(r)}: {r.pin.reasons[0]}"
@@ -106,10 +141,10 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
     trees = [run.pin.tree for run in runs if run.pin.tree is not None]
     if len(set(trees)) == 1:
         return CodeDiff(same_tree=True, note=note)
-    worktree = _repository(places, trees)
+    worktree = repository(places, trees)
     if not isinstance(worktree, WorkTree):
         missing = next((run for run in runs[1:] if run.pin.tree != trees[0]), runs[0])
-        return CodeDiff(same_tree=False, note=note or _not_here(worktree, runs[0], missing))
+        return CodeDiff(same_tree=False, note=note or not_here(worktree, runs[0], missing))
     try:
         files = _files(worktree, trees)
     except (GitError, subprocess.SubprocessError) as error:
@@ -117,7 +152,16 @@ def code_diff(runs: Sequence[Run], *, places: Sequence[Path]) -> CodeDiff:
     return CodeDiff(same_tree=False, files=files, note=note)
 
 
-def _repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
+def unpinned(runs: Sequence[Run]) -> str:
+    """Return which run has no code to compare, and why; empty where all have."""
+    for run in runs:
+        if run.pin.tree is None:
+            why = run.pin.reasons[0] if run.pin.reasons else "its code was not pinned"
+            return f"{_label(run)}: {why}"
+    return ""
+
+
+def repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
     """Return the repository that holds all trees, or why there is none."""
     why = "their commits are not in this repository"
     reasons = []
@@ -130,7 +174,8 @@ def _repository(places: Sequence[Path], trees: Sequence[str]) -> WorkTree | str:
     return reasons[0] if len(reasons) == len(places) and reasons else why
 
 
-def _not_here(why: str, first: Run, other: Run) -> str:
+def not_here(why: str, first: Run, other: Run) -> str:
+    """Return why the code of two runs cannot be compared, with their commits."""
     if first.pin.pinned and other.pin.pinned:
         return f"{first.pin.pinned[:7]} and {other.pin.pinned[:7]}: {why}"
     return why

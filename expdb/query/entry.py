@@ -29,6 +29,10 @@ class Entry:
     """Absolute."""
     name: str
     """Without `.yaml`."""
+    script: str = ""
+    """The script whose config it is, relative to where it is started; empty where none is known."""
+    is_asked: bool = False
+    """The script takes another one unless it is told: `--config-name`."""
 
     @property
     def path(self) -> Path:
@@ -60,9 +64,10 @@ def _candidates(places: Sequence[Path], store: Store | None) -> Iterator[Entry]:
             if found is not None:
                 folder, name = found
                 if recorded is not None and script == recorded[0]:
-                    yield Entry(folder=folder, name=recorded[1])
+                    asked = recorded[1] != name
+                    yield Entry(folder=folder, name=recorded[1], script=script, is_asked=asked)
                 if name is not None:
-                    yield Entry(folder=folder, name=name)
+                    yield Entry(folder=folder, name=name, script=script)
     for place in places:
         for name in (*([recorded[1]] if recorded is not None else []), NAME, "config"):
             yield Entry(folder=place.absolute() / FOLDER, name=name)

@@ -27,9 +27,10 @@ from expdb.query.history_results import CodeChange, History, KeyChange, Node
 from expdb.query.noise import settings_of
 from expdb.query.results import RunRow
 from expdb.query.runs import baseline_row, default_objective, run_rows
+from expdb.query.things import counts, used_changes
 
 FACTS: Final = """
-    SELECT r.id, r.fork, r.fork_step, r.tree, r.branch, a.data
+    SELECT r.id, r.fork, r.fork_step, r.tree, r.branch, a.data, a.environment
     FROM runs r LEFT JOIN attempts a ON a.run = r.id AND a.number = r.num_attempts
     WHERE r.id IN (SELECT unnest(?))
 """
@@ -43,6 +44,7 @@ class _Facts(NamedTuple):
     tree: str | None
     branch: str | None
     data: Mapping[str, str]
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class _Family:
     by_id: Mapping[str, RunRow]
     facts: Mapping[str, _Facts]
     changes: Mapping[str, tuple[KeyChange, ...]]
+    used: Mapping[str, tuple[str, ...]]
+    """Run -> the files that its parent imported with another content, where both know theirs."""
 
     def parent(self, row: RunRow) -> RunRow | None:
         return self.by_id.get(row.parent) if row.parent is not None else None
@@ -63,6 +67,15 @@ class _Family:
             return ()
         mine, other = self.facts[row.id].data, self.facts[parent.id].data
         return tuple(sorted(name for name in mine if other.get(name, mine[name]) != mine[name]))
+
+    def environment(self, row: RunRow) -> tuple[str, ...]:
+        """Return the names of the environment that differ and can move a number."""
+        parent = self.parent(row)
+        if parent is None:
+            return ()
+        mine, other = self.facts[row.id].environment, self.facts[parent.id].environment
+        differ = (name for name in mine if other.get(name, mine[name]) != mine[name])
+        return tuple(sorted(name for name in differ if counts(name)))
 
     def trees(self, row: RunRow) -> tuple[str, str] | None:
         """Return the trees of the parent and of the run where they differ."""
@@ -112,7 +125,9 @@ def history(
     num_all = reader.rows(f"SELECT count(*) FROM runs r{condition}", params)[0][0]
     ids = with_ancestors(chosen, dict(reader.rows("SELECT id, parent FROM runs")))
     rows = run_rows(reader, where="r.id IN (SELECT unnest(?))", params=[ids], head=head)
-    family = _family(reader, rows)
+    facts = _facts(reader, rows)
+    rows = _without_chains(rows, facts)
+    family = _family(reader, rows, facts)
     baseline = baseline_row(reader, head=head)
     trees = {run: facts.tree for run, facts in family.facts.items()}
     effects = Effects(reader, rows, trees, baseline)
@@ -129,20 +144,59 @@ def history(
     )
 
 
-def _family(reader: Reader, rows: Sequence[RunRow]) -> _Family:
+def _family(reader: Reader, rows: Sequence[RunRow], facts: Mapping[str, _Facts]) -> _Family:
     by_id = {row.id: row for row in rows}
-    found = reader.rows(FACTS, [list(by_id)])
-    facts = {
-        run: _Facts(RunAt(run=fork, step=step) if fork else None, tree, branch, _digests(data))
-        for run, fork, step, tree, branch, data in found
-    }
     changes: dict[str, tuple[KeyChange, ...]] = {}
+    used: dict[str, tuple[str, ...]] = {}
     if rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         pairs = [(row.id, row.parent) for row in rows if row.parent in by_id and row.parent]
         ignore, seed_key = rules_in(settings_of(reader, newest))
         changes = config_changes(reader, pairs, ignore=ignore, seed_key=seed_key)
-    return _Family(by_id=by_id, facts=facts, changes=changes)
+        used = used_changes(reader, pairs)
+    return _Family(by_id=by_id, facts=facts, changes=changes, used=used)
+
+
+def _facts(reader: Reader, rows: Sequence[RunRow]) -> dict[str, _Facts]:
+    found = reader.rows(FACTS, [[row.id for row in rows]])
+    return {
+        run: _Facts(
+            RunAt(run=fork, step=step) if fork else None,
+            tree,
+            branch,
+            _digests(data),
+            json.loads(environment or "{}"),
+        )
+        for run, fork, step, tree, branch, data, environment in found
+    }
+
+
+def _without_chains(rows: Sequence[RunRow], facts: Mapping[str, _Facts]) -> list[RunRow]:
+    """Return the rows, each with the parent that the first seed of its config has.
+
+    Stores hold runs whose recorded parent is another seed of their own config.
+    """
+    by_id = {row.id: row for row in rows}
+    found = []
+    for row in rows:
+        seen, at = {row.id}, row.parent
+        while at in by_id and at not in seen and _are_siblings(row, by_id[at], facts):
+            seen.add(at)
+            at = by_id[at].parent
+        # In a circle of siblings nobody is the first: it is cut where others are.
+        found.append(row if at in seen else replace(row, parent=at))
+    return found
+
+
+def _are_siblings(row: RunRow, other: RunRow, facts: Mapping[str, _Facts]) -> bool:
+    """Tell whether two runs differ in the seed alone, by what the index has of them."""
+    mine, its = facts[row.id], facts[other.id]
+    if None in (row.seed, other.seed) or row.seed == other.seed or mine.fork is not None:
+        return False
+    if any(its.data.get(name, mine.data[name]) != mine.data[name] for name in mine.data):
+        return False
+    left = row.experiment, row.variant, row.digest, mine.tree
+    return left == (other.experiment, other.variant, other.digest, its.tree)
 
 
 def _digests(data: str | None) -> dict[str, str]:
@@ -195,7 +249,9 @@ def _node(group: Group, family: _Family, effects: Effects, *, is_last: bool) -> 
         made,
         config=family.changes.get(lead.id, ()),
         code=CodeChange(before=trees[0], after=trees[1]) if trees else None,
+        used=family.used.get(lead.id) if trees else (),
         data=data,
+        environment=family.environment(lead),
         seed_differs=any(row.seed != parent.seed for row in rows),
         repeats_name=lead.name == parent.name,
         delta=effect.delta,

@@ -52,10 +52,14 @@ class Node:
     config: tuple[KeyChange, ...] = ()
     """The counted keys that differ from the parent's: those that both have first, then by key."""
     code: CodeChange | None = None
+    used: tuple[str, ...] | None = None
+    """The files that both imported with another content; None where one does not know its files."""
     code_at: str = ""
     """Where the code stands: `main 4be1f02+`; empty without a commit."""
     data: tuple[str, ...] = ()
     """Names of the data that differ from the parent's."""
+    environment: tuple[str, ...] = ()
+    """Names of the environment that both recorded with another text and that can move a number."""
     seed_differs: bool = False
     repeats_name: bool = False
     """Whether it has the name of its parent."""

@@ -24,10 +24,8 @@ FIELDS = (
 )
 
 
-def lookup(
-    reader: Reader, word: str, *, head: RunAt | None = None, declared: Sequence[str] = ()
-) -> Resolved:
-    """Return the run that `word` names; `declared` are experiments that an error may name.
+def lookup(reader: Reader, word: str, *, head: RunAt | None = None) -> Resolved:
+    """Return the run that `word` names.
 
     Raises:
         NotFound, Ambiguous, BadInput: as `store.resolve.resolve`.
@@ -35,15 +33,13 @@ def lookup(
     few = _few(reader, word, head)
     if few is not None:
         try:
-            return _resolve(reader, word, few, head, declared)
+            return _resolve(reader, word, few, head)
         except ExpdbError:
             pass  # asked again of all runs: for the nearest names, and for ids long enough
-    return _resolve(reader, word, resolve_rows(reader), head, declared)
+    return _resolve(reader, word, resolve_rows(reader), head)
 
 
-def lookup_all(
-    reader: Reader, word: str, *, head: RunAt | None = None, declared: Sequence[str] = ()
-) -> tuple[Resolved, ...]:
+def lookup_all(reader: Reader, word: str, *, head: RunAt | None = None) -> tuple[Resolved, ...]:
     """Return every run that `word` names, newest first: several for `:all`.
 
     Raises:
@@ -54,7 +50,6 @@ def lookup_all(
         resolve_rows(reader),
         reader.refs,
         head=head,
-        declared=declared,
         metric_values=lambda metric: _last_values(reader, metric),
     )
 
@@ -64,7 +59,6 @@ def lookup_many(
     words: Sequence[str],
     *,
     head: RunAt | None = None,
-    declared: Sequence[str] = (),
 ) -> list[Resolved]:
     """Return the runs that several words name, of one seed where that can be.
 
@@ -77,11 +71,9 @@ def lookup_many(
     found: list[tuple[str, Resolved]] = []
     for word in words:
         if "all" in parse(word).selectors:
-            found += [
-                (word, item) for item in lookup_all(reader, word, head=head, declared=declared)
-            ]
+            found += [(word, item) for item in lookup_all(reader, word, head=head)]
         else:
-            found.append((word, lookup(reader, word, head=head, declared=declared)))
+            found.append((word, lookup(reader, word, head=head)))
     if len(found) < 2 or not any(item.is_open for _, item in found):
         return [item for _, item in found]
     return _one_seed(reader, found)
@@ -138,14 +130,12 @@ def _resolve(
     word: str,
     rows: Sequence[ResolveRow],
     head: RunAt | None,
-    declared: Sequence[str],
 ) -> Resolved:
     return resolve(
         word,
         rows,
         reader.refs,
         head=head,
-        declared=declared,
         metric_values=lambda metric: _last_values(reader, metric),
         best_checkpoint=lambda row: best_checkpoint(reader, row),
     )

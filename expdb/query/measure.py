@@ -1,6 +1,9 @@
 """The metrics of several runs, read where they can be compared: at the last step that all have.
 
-Invariant: values come from the summaries where all runs end at the same step; only otherwise are
+A fork has up to its start what its source had there. Where both have no later step in common, each
+is read at its own end.
+
+Invariant: values come from the summaries where all runs are read at their ends; only otherwise are
 points read, and then only of the keys that are shown.
 """
 
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from expdb.index.reader import Reader
-from expdb.model import Eval, Objective, Run
+from expdb.model import Eval, Objective, Run, RunState
 from expdb.query.compare_results import MetricDiff
 from expdb.query.noise import classify
 from expdb.query.points import Points, read_at
@@ -50,6 +53,26 @@ class Measure:
         root = reader.store.root
         self._points = [Points(reader, run.id, run_dir=root / run.path) for run in runs]
         self.step, self.at_end = self._last_common() if step is None else (step, False)
+        self.ends: tuple[int, ...] = ()
+        """The last step of each run, where each is read there for want of a step in common."""
+        if step is None and self._is_inherited():
+            self.ends = tuple(run.series[self._metric].last_step for run in runs)
+            self.step, self.at_end = None, True
+
+    @property
+    def _metric(self) -> str:
+        return self.objective.metric if self.objective else ""
+
+    def _is_inherited(self) -> bool:
+        """Tell whether all that the runs have in common is what a fork has from its source."""
+        if self.at_end or any(
+            run.state is not RunState.FINISHED or self._metric not in run.series
+            for run in self.runs
+        ):
+            return False
+        ids = {run.id for run in self.runs}
+        starts = [run.fork.step or 0 for run in self.runs if run.fork and run.fork.run in ids]
+        return bool(starts) and (self.step is None or self.step <= max(starts))
 
     def problems(self) -> list[list[str]]:
         """Return for each run the damaged files that were left out so far."""
@@ -57,7 +80,7 @@ class Measure:
 
     def _last_common(self) -> tuple[int | None, bool]:
         """Return the step to read at, and whether all runs end there."""
-        metric = self.objective.metric if self.objective else ""
+        metric = self._metric
         found = [run.series[metric] for run in self.runs if metric in run.series]
         if len(found) < len(self.runs):
             lasts = {run.last_step for run in self.runs if run.last_step is not None}
@@ -70,22 +93,22 @@ class Measure:
 
     def of_objective(self, at: int) -> float | None:
         """Return the objective of a run, as it reads at the common step."""
-        if self.objective is None or self.step is None:
+        if self.objective is None or (self.step is None and not self.ends):
             return None
         series = self.runs[at].series.get(self.objective.metric)
         if series is None:
             return None
-        if self.at_end:
+        if self.at_end or self.step is None:
             return series.read(self.objective)[0]
         curve = self._points[at].of(self.objective.metric)
         return read_at(curve, self.step, self.objective)
 
     def of(self, at: int, key: str) -> Value | None:
-        """Return the last value of a metric of a run, at or before the common step."""
+        """Return the last value of a metric of a run, at or before the step that it is read at."""
         series = self.runs[at].series.get(key)
-        if series is None or self.step is None:
+        if series is None or (self.step is None and not self.ends):
             return None
-        if self.at_end or series.last_step <= self.step:
+        if self.at_end or self.step is None or series.last_step <= self.step:
             return Value(series.last, series.last_step)
         found = self._points[at].of(key).last_upto(self.step)
         return None if found is None else Value(*found)

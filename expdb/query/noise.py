@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from expdb.index.reader import Reader
-from expdb.query.results import Noise, Outcome, RunRow
+from expdb.query.results import Noise, Outcome, RunRow, Spread
 
 if TYPE_CHECKING:
     from expdb.model import Run
@@ -85,6 +85,17 @@ def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[floa
         last = dict(reader.rows(sql, [metric, others]))
     values = (row[1] if row[2] else last.get(row[0]) for row in found)
     return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def spread_of(reader: Reader, run: Run | RunRow, metric: str) -> Spread | None:
+    """Return how far the seeds of a run's config lie apart; None without a finished one."""
+    values = seed_values(reader, run, metric)
+    if not values:
+        return None
+    import statistics  # it takes 8 ms to load, and few verbs need it
+
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(num_seeds=len(values), low=min(values), high=max(values), sd=sd)
 
 
 def classify(delta: float, mode: str, band: float | None) -> Outcome:

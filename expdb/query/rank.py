@@ -16,6 +16,7 @@ from expdb import text
 from expdb.errors import NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
+from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import Noise, Ranking, RunRow
 from expdb.query.runs import (
@@ -24,7 +25,6 @@ from expdb.query.runs import (
     rows_in_order,
     run_rows,
     value_sql,
-    with_deltas,
 )
 from expdb.store import candidates
 from expdb.store.direction import natural_mode
@@ -35,7 +35,9 @@ Reading = Literal["last", "best", "mean_last_3"]
 MAX_EXTRA: Final = 3
 MAX_SAMPLED: Final = 50
 """Further metrics are those of the first so many."""
-STATE_ORDER: Final = ("failed", "crashed", "lost", "preempted", "running", "pending", "finished")
+STATE_ORDER: Final = (
+    "failed", "crashed", "lost", "preempted", "running", "paused", "pending", "finished",
+)  # fmt: skip
 
 
 def ranking(
@@ -102,6 +104,7 @@ def ranking(
         noise=noise,
         rows=tuple(with_deltas(reader, rows, baseline, noise, problems=warnings)),
         num_tied=0 if is_alone else _num_tied(reader, by, chosen, rows[0], noise),
+        num_all=len(ids) if most is None or len(ids) < most else _num_all(reader, by, chosen),
         not_ranked=tuple(not_ranked),
         apart=tuple(apart),
         baseline=baseline,
@@ -220,6 +223,16 @@ def _order(reader: Reader, by: RankedBy, chosen: Chosen, limit: int | None) -> l
     return [row[0] for row in reader.rows(sql, [*bound, *chosen.params])]
 
 
+def _num_all(reader: Reader, by: RankedBy, chosen: Chosen) -> int:
+    """Return how many runs can win."""
+    value, source, bound = _values(by)
+    sql = (
+        f"SELECT count(*) FROM (SELECT {value} AS v FROM {source}"
+        f" WHERE {_CAN_WIN} AND {chosen.sql})"
+    )
+    return int(reader.rows(sql, [*bound, *chosen.params])[0][0])
+
+
 _CAN_WIN: Final = "r.state = 'finished' AND isfinite(v)"
 
 
@@ -287,10 +300,11 @@ def nothing_ranked(
         keys = dict(reader.rows("SELECT key, count(*) FROM series GROUP BY key"))
         near = candidates.close(objective.metric, keys)
         named = ", ".join(f"{text.plain(key)} ({_runs(keys[key])})" for key in near)
-        return NotFound(
-            f"no run has a metric {metric}",
-            hint=f"nearest: {named}" if named else "the metrics of a run: expdb show RUN",
-        )
+        hint = f"nearest: {named}" if named else "the metrics of a run: expdb show RUN"
+        of_exp = "SELECT count(*) FROM runs WHERE experiment = ?"
+        if reader.rows(of_exp, [objective.metric])[0][0]:
+            hint = f"{metric} is an experiment: -w 'exp = {metric}'"
+        return NotFound(f"no run has a metric {metric}", hint=hint)
     kinds: Counter[str] = Counter()
     for row, _ in not_ranked:
         if row.value is not None and not math.isfinite(row.value):

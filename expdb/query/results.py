@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from expdb.model import Objective, RunState
+from expdb.model import Objective, RunAt, RunState
 
 
 class Outcome(StrEnum):
@@ -51,14 +51,29 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far the seeds of one config lie apart in a metric."""
+
+    num_seeds: int
+    low: float
+    high: float
+    sd: float | None
+    """Sample standard deviation; None of fewer than two seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """The difference of one value to the baseline's."""
+    """The difference of one value to the baseline's, of the same seed where there is such a run."""
 
     value: float
     outcome: Outcome | None
     """None where only a delta makes sense (an unfinished run compared at an earlier step)."""
     at_step: int | None = None
     """The step both were read at, when that is not the end of both."""
+    against: str = ""
+    """The run that it is measured against."""
+    other_seed: int | None = None
+    """The seed of that run, where it is not the same and the configs differ too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +110,7 @@ class RunRow:
     """Further metrics asked for, last values."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Columns asked for by name, as the run has them; without those that it lacks."""
+    fork: RunAt | None = None
 
     @property
     def name(self) -> str:
@@ -140,6 +156,8 @@ class Ranking:
     rows: tuple[RunRow, ...]
     num_tied: int
     """How many rows from the first cannot be told from it; 0 without a noise band."""
+    num_all: int
+    """How many runs can be ranked; `rows` are the first of them."""
     not_ranked: tuple[tuple[RunRow, str], ...]
     """Runs with the objective that cannot win, and why."""
     apart: tuple[RunRow, ...]

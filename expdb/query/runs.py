@@ -1,31 +1,29 @@
 """Runs as lists show them: rows, the baseline they are measured against, and `ls`.
 
-Invariant: no Parquet is opened for a row, but one file of the baseline when a run that has not
-finished is measured against it at an earlier step.
+Invariant: no Parquet is opened for a row, but what `query.deltas` needs.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from expdb import text
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
-from expdb.query.noise import classify, noise_of
-from expdb.query.points import Points, read_at
-from expdb.query.results import Delta, Listing, Noise, RunRow
+from expdb.query.noise import noise_of
+from expdb.query.results import Listing, RunRow
 
 if TYPE_CHECKING:
     from expdb.query.columns import Column
 
 NEWEST_FIRST = "r.created_at_ms DESC, r.id DESC"
+OWN_FIRST = "r.host IS NULL"
+"""A run that was imported ran on no known host."""
 FIELDS = (
     "r.id, r.experiment, r.variant, r.seed, r.state, r.reason, r.created_at_ms, r.ended_at_ms,"
     ' r.last_step, r.max_steps, r.parent, r.digest, r."commit", r.dirty, r.labels, r.path, r.bytes,'
-    " r.objective, r.objective_mode, r.objective_reading"
+    " r.objective, r.objective_mode, r.objective_reading, r.fork, r.fork_step"
 )
 OWN_VALUE = "r.value, r.value_step, r.nonfinite_step"
 
@@ -109,15 +107,16 @@ def _row(
         commit=row[12],
         dirty=row[13],
         objective=objective or own,
-        value=row[20],
-        value_step=row[21],
-        nonfinite_step=row[22],
+        value=row[22],
+        value_step=row[23],
+        nonfinite_step=row[24],
         refs=refs,
         labels=tuple(row[14]),
         is_head=is_head,
         path=row[15],
         bytes=row[16],
         metrics=metrics,
+        fork=RunAt(run=row[20], step=row[21]) if row[20] is not None else None,
     )
 
 
@@ -168,75 +167,18 @@ def baseline_row(
 
 
 def default_objective(reader: Reader, baseline: RunRow | None) -> Objective | None:
-    """Return the objective of the baseline, else of the newest finished run, else of the newest."""
+    """Return the objective of the baseline, else of the newest finished run, else of the newest.
+
+    A run that was imported says by what others measure: those made here go before it.
+    """
     if baseline is not None and baseline.objective is not None:
         return baseline.objective
     found = reader.rows(
         "SELECT r.objective, r.objective_mode, r.objective_reading FROM runs r"
-        f" WHERE r.objective IS NOT NULL ORDER BY r.state = 'finished' DESC, {NEWEST_FIRST} LIMIT 1"
+        f" WHERE r.objective IS NOT NULL ORDER BY r.state = 'finished' DESC, {OWN_FIRST},"
+        f" {NEWEST_FIRST} LIMIT 1"
     )
     return Objective(metric=found[0][0], mode=found[0][1], reading=found[0][2]) if found else None
-
-
-def with_deltas(
-    reader: Reader,
-    rows: Iterable[RunRow],
-    baseline: RunRow | None,
-    noise: Noise | None,
-    *,
-    problems: list[str],
-) -> list[RunRow]:
-    """Return the rows with their difference to the baseline; its damaged files go to `problems`.
-
-    A finished run is measured at its end, with an outcome, where the baseline ends at that step
-    too; all others at the last step that both have, without one.
-    """
-    if baseline is None or baseline.objective is None:
-        return list(rows)
-    points = Points(reader, baseline.id)
-    found = [
-        replace(row, delta=_delta(reader, row, baseline, noise, points, problems)) for row in rows
-    ]
-    problems += [f"the baseline {text.plain(baseline.name)}: {item}" for item in points.problems]
-    return found
-
-
-def _delta(
-    reader: Reader,
-    row: RunRow,
-    baseline: RunRow,
-    noise: Noise | None,
-    points: Points,
-    problems: list[str],
-) -> Delta | None:
-    objective = baseline.objective
-    if row.id == baseline.id or objective is None or row.objective != objective:
-        return None
-    if row.value is None or not math.isfinite(row.value):
-        return None
-    same_end = row.value_step == baseline.value_step or objective.reading != "last"
-    if row.state is RunState.FINISHED and same_end:
-        if baseline.value is None or not math.isfinite(baseline.value):
-            return None
-        delta = row.value - baseline.value
-        outcome = classify(delta, objective.mode, noise.band if noise else None)
-        return Delta(value=delta, outcome=outcome)
-    if row.value_step is None or baseline.value_step is None:
-        return None
-    if row.value_step > baseline.value_step and objective.reading == "last":
-        longer = Points(reader, row.id)
-        own = read_at(longer.of(objective.metric), baseline.value_step, objective)
-        problems += [f"{row.id} {text.plain(row.name)}: {item}" for item in longer.problems]
-        if own is None or baseline.value is None or not math.isfinite(own - baseline.value):
-            return None
-        return Delta(value=own - baseline.value, outcome=None, at_step=baseline.value_step)
-    if row.value_step == baseline.value_step and objective.reading == "last":
-        other = baseline.value
-    else:
-        other = read_at(points.of(objective.metric), row.value_step, objective)
-    if other is None or not math.isfinite(other):
-        return None
-    return Delta(value=row.value - other, outcome=None, at_step=row.value_step)
 
 
 def rows_in_order(
@@ -288,6 +230,9 @@ def listing(
     Raises:
         BadInput, NotFound: a name in `sort` or `columns` that the store does not have.
     """
+    from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
+    from expdb.query.deltas import with_deltas
+
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
     metric = objective.metric if objective is not None else None

@@ -6,9 +6,10 @@ whole or an error, and Ctrl-C ends it at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -17,9 +18,14 @@ from expdb.index.engine import Connection
 from expdb.index.reader import Reader
 from expdb.index.sql_guard import checked, lock, open_empty, refusal
 from expdb.index.views import fill
+from expdb.query.lossless import projection
+from expdb.store.candidates import MIN_PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LITERAL: Final = re.compile(r"'([^']+)'")
+"""A text in a statement; one with a quote in it is no name that is looked for."""
 
 
 def answer(
@@ -33,7 +39,8 @@ def answer(
     """Return what one SELECT answers, its first `limit` rows when given.
 
     Tables: runs params series points evals events checkpoints refs attempts files used_files, and
-    texts hists tables images. `points.time` is UTC epoch milliseconds. Damaged files are left out,
+    texts hists tables images. `points.time` is UTC epoch milliseconds. What Arrow has no type for,
+    intervals among them, is text. Damaged files are left out,
     and named in `warnings` when a list is given.
 
     Raises:
@@ -49,6 +56,20 @@ def answer(
         con.close()
 
 
+def hints_of_nothing(reader: Reader, statement: str) -> tuple[str, ...]:
+    """Return why a statement may have no rows: a text in it is a name of a run, but no whole id."""
+    known = sorted(reader.versions)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(LITERAL.findall(statement)):
+        begins = [run for run in known if run.startswith(name)] if len(name) >= MIN_PREFIX else []
+        ref = reader.refs.get(name)
+        if len(begins) == 1 and begins[0] != name:
+            found[name] = begins[0]
+        elif ref is not None:
+            found[name] = ref.run
+    return tuple(f"a run is its whole id in sql: '{run}'" for run in found.values())
+
+
 def _run(
     con: Connection,
     statement: str,
@@ -58,7 +79,9 @@ def _run(
     bound = dict(params) if isinstance(params, Mapping) else list(params)
     try:
         found = con.sql(statement, params=bound) if bound else con.sql(statement)
-        return (found if limit is None else found.limit(limit)).to_arrow_table()
+        found = found if limit is None else found.limit(limit)
+        whole = projection(found.columns, found.types)
+        return (found.project(whole) if whole else found).to_arrow_table()
     except duckdb.Error as error:
         raise refusal(error) from error
     except UnicodeEncodeError as error:

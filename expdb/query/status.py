@@ -15,9 +15,10 @@ from expdb.git.index import refresh, temp_index
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import Reader
 from expdb.model import RunAt
+from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow
-from expdb.query.runs import baseline_row, default_objective, run_rows, with_deltas
+from expdb.query.runs import baseline_row, default_objective, run_rows
 from expdb.query.status_results import StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
 
@@ -25,8 +26,14 @@ NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
 
 
-def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatus:
-    """Return how the work tree around `cwd` stands, and the experiments of the store."""
+def store_status(
+    reader: Reader, *, cwd: Path, head: RunAt | None, deltas: bool = True
+) -> StoreStatus:
+    """Return how the work tree around `cwd` stands, and the experiments of the store.
+
+    Without `deltas` no run is measured against the baseline: an unfinished one would have points of
+    the baseline read, and the libraries for it loaded.
+    """
     warnings: list[str] = []
     rows = run_rows(
         reader,
@@ -36,7 +43,7 @@ def store_status(reader: Reader, *, cwd: Path, head: RunAt | None) -> StoreStatu
     )
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
-    if objective is not None and rows:
+    if deltas and objective is not None and rows:
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
         rows = with_deltas(reader, rows, baseline, noise, problems=warnings)

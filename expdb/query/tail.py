@@ -19,6 +19,7 @@ from expdb.index.reader import Reader
 from expdb.model import RunState
 from expdb.query.silence import Silence
 from expdb.store import attempts as attempt_files
+from expdb.store.files import open_regular, reason
 from expdb.store.layout import RunLayout
 from expdb.store.runs import read_run, state_now
 
@@ -26,7 +27,12 @@ POLL_S: Final = 0.5
 GRACE_S: Final = 2.0
 """How long after its end a run may still be writing its closing line."""
 BLOCK: Final = 1 << 16
-LIVE: Final = (RunState.PENDING, RunState.RUNNING, RunState.LOST)
+LIVE: Final = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
+MAX_LINE: Final = 10_000
+"""So many bytes of a line are shown: progress bars fill megabytes without an end of line."""
+MAX_BYTES: Final = 1 << 26
+"""So far from its end a log is looked through for line ends, and further for each line asked for.
+"""
 ENDS: Final = ("finished", "failed", "preempted", "interrupted")
 
 
@@ -65,8 +71,11 @@ class LogTail:
         """Whether the log of this attempt ends with the run's own closing line."""
         self._offset = 0
         self._inode: int | None = None
-        self._pending = b""
-        """The beginning of a line that is not whole yet."""
+        self._pending, self._cut = b"", 0
+        """The beginning of a line that is not whole yet, and how many bytes of it are passed over.
+        """
+        self.problems: list[str] = []
+        """Logs that are no files, and are not read."""
 
     def last(self, num: int) -> list[str]:
         """Return the last `num` lines over all attempts; `more` goes on behind them."""
@@ -75,14 +84,15 @@ class LogTail:
             is_newest = self.attempt == 0
             if len(found) >= num and not is_newest:
                 break
-            data, inode, size = _end_of(self._path(number), max(num - len(found), len(ENDS)))
+            data, inode, size = self._end_of(number, max(num - len(found), len(ENDS)))
             *lines, rest = data.split(b"\n")
             if is_newest:
-                self.attempt, self._inode, self._offset, self._pending = number, inode, size, rest
+                self.attempt, self._inode, self._offset = number, inode, size
+                self._add(rest)
                 self._note_closing(lines)
             elif rest:
                 lines.append(rest)
-            found = [*map(_decoded, lines), *found]
+            found = [*map(_shown, lines), *found]
         return found[max(0, len(found) - num) :]
 
     def more(self) -> list[str]:
@@ -96,8 +106,7 @@ class LogTail:
 
     def rest(self) -> list[str]:
         """Return the last line that was never ended, when no more is to come."""
-        pending, self._pending = self._pending, b""
-        return [_decoded(pending)] if pending else []
+        return [self._ended()] if self._pending else []
 
     def _begin(self, attempt: int) -> list[str]:
         cut_off = self.rest()
@@ -105,48 +114,73 @@ class LogTail:
         return cut_off
 
     def _grown(self) -> list[str]:
+        found: list[str] = []
         try:
-            with self._path(self.attempt).open("rb") as file:
+            with open_regular(self._path(self.attempt)) as file:
                 stat = os.fstat(file.fileno())
                 if stat.st_size < self._offset or self._inode not in (None, stat.st_ino):
-                    self._offset, self._pending = 0, b""  # another file under the same name
+                    self._offset, self._pending, self._cut = 0, b"", 0  # another file of that name
                 self._inode = stat.st_ino
                 file.seek(self._offset)
-                data = file.read()
+                while data := file.read(BLOCK):
+                    self._offset += len(data)
+                    *ends, rest = data.split(b"\n")
+                    for part in ends:
+                        self._add(part)
+                        found.append(self._ended())
+                    self._add(rest)
         except OSError:
-            return []  # not there yet, or gone; nothing to say either way
-        self._offset += len(data)
-        *lines, self._pending = (self._pending + data).split(b"\n")
-        self._note_closing(lines)
-        return [_decoded(line) for line in lines]
+            pass  # not there yet, or gone; nothing to say either way
+        self.is_closed |= any(self._closing.match(line) for line in found)
+        return found
+
+    def _add(self, part: bytes) -> None:
+        room = MAX_LINE - len(self._pending)
+        self._pending += part[:room]
+        self._cut += max(0, len(part) - room)
+
+    def _ended(self) -> str:
+        line = _decoded(self._pending, self._cut)
+        self._pending, self._cut = b"", 0
+        return line
 
     def _note_closing(self, lines: list[bytes]) -> None:
-        self.is_closed |= any(self._closing.match(_decoded(line)) for line in lines)
+        self.is_closed |= any(self._closing.match(_shown(line)) for line in lines)
+
+    def _end_of(self, attempt: int, num: int) -> tuple[bytes, int | None, int]:
+        """Return the end of a log with at least `num` lines if it has them, its inode and size."""
+        path = self._path(attempt)
+        try:
+            with open_regular(path) as file:
+                stat = os.fstat(file.fileno())
+                blocks, newlines = list[bytes](), 0
+                at = size = stat.st_size
+                least = size - MAX_BYTES - num * MAX_LINE
+                while at > max(0, least) and newlines <= num:
+                    at, start = max(0, at - BLOCK), at
+                    file.seek(at)
+                    blocks.append(file.read(start - at))
+                    newlines += blocks[-1].count(b"\n")
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                self.problems.append(f"{path.name} of attempt {attempt}: {reason(error)}")
+            return b"", None, 0
+        data = b"".join(reversed(blocks))
+        if at > 0 and newlines > num:
+            data = data.partition(b"\n")[2]  # the first line is cut
+        return data, stat.st_ino, size
 
     def _path(self, attempt: int) -> Path:
         return self._layout.attempt(attempt) / "log.txt"
 
 
-def _end_of(path: Path, num: int) -> tuple[bytes, int | None, int]:
-    """Return the end of a file with at least `num` lines if it has them, its inode and its size."""
-    try:
-        with path.open("rb") as file:
-            stat = os.fstat(file.fileno())
-            at = size = stat.st_size
-            data = b""
-            while at > 0 and data.count(b"\n") <= num:
-                at, start = max(0, at - BLOCK), at
-                file.seek(at)
-                data = file.read(start - at) + data
-    except OSError:
-        return b"", None, 0
-    if at > 0:
-        data = data.partition(b"\n")[2]  # the first line is cut
-    return data, stat.st_ino, size
+def _shown(line: bytes) -> str:
+    return _decoded(line[:MAX_LINE], max(0, len(line) - MAX_LINE))
 
 
-def _decoded(line: bytes) -> str:
-    return line.decode("utf-8", "backslashreplace")
+def _decoded(line: bytes, cut: int) -> str:
+    text = line.decode("utf-8", "backslashreplace")
+    return f"{text} ... {cut:,} bytes more" if cut else text
 
 
 def newest_run(reader: Reader) -> str:
@@ -156,8 +190,8 @@ def newest_run(reader: Reader) -> str:
         NotFound: the store has no run.
     """
     found = reader.rows(
-        "SELECT id FROM runs ORDER BY state IN ('running', 'pending') DESC, created_at_ms DESC,"
-        " id DESC LIMIT 1"
+        "SELECT id FROM runs ORDER BY state IN ('running', 'paused', 'pending') DESC,"
+        " created_at_ms DESC, id DESC LIMIT 1"
     )
     if not found:
         raise NotFound(
@@ -189,7 +223,8 @@ def follow(
         if state is RunState.LOST and not was_lost:
             yield Told(is_lost=True)
         was_lost = state is RunState.LOST
-        since = None if was_lost else silence.look(log.attempt)
+        is_silent = was_lost or state is RunState.PAUSED
+        since = None if is_silent else silence.look(log.attempt)
         if since is not None:
             yield Told(silent_s=since, usual_s=silence.usual_s)
         sleep(POLL_S)

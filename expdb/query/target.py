@@ -19,7 +19,7 @@ from expdb.query.lookup import lookup
 from expdb.query.noise import classify, noise_of
 from expdb.query.points import Points
 from expdb.query.results import Noise, Outcome, RunRow
-from expdb.query.runs import NEWEST_FIRST, run_rows
+from expdb.query.runs import NEWEST_FIRST, OWN_FIRST, run_rows
 from expdb.store.refs import read_ref
 
 BASELINE = "baseline"
@@ -186,7 +186,7 @@ def _best(reader: Reader) -> Target:
     The measure, which sets objective, data and evals, is the newest finished run of the experiment
     `baseline`, else the newest finished run.
     """
-    order = f"r.experiment = '{BASELINE}' DESC, {NEWEST_FIRST}"
+    order = f"r.experiment = '{BASELINE}' DESC, {OWN_FIRST}, {NEWEST_FIRST}"
     done = run_rows(reader, where=FINISHED, order=order, limit=1)
     if not done:
         raise NotFound("no run has finished yet: there is nothing to go back to", hint="expdb ls")

@@ -1,7 +1,8 @@
 """Whether one run is better than another, and why one may say so.
 
-Invariant: `better` and `worse` need two finished runs, the same data, a finite objective and a
-known noise band; anything else is inconclusive, with the reason that comes first.
+Invariant: `better` and `worse` need two finished runs, the same data, a finite objective, a known
+noise band and more than another seed; anything else is inconclusive, with the reason that comes
+first, or noise.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import math
 from expdb import text
 from expdb.model import Objective, Run, RunState
 from expdb.query.compare_results import Verdict
-from expdb.query.diffs import data_digests
+from expdb.query.diffs import are_siblings, data_digests
 from expdb.query.measure import Measure, delta_of, percent_of
 from expdb.query.noise import classify
 from expdb.query.results import Noise, Outcome
 
 TRAINING_DATA = "train"
 DIGEST_CHARS = len("sha256:") + 8
+SEED_ALONE = "same config, other seed: this is noise"
 
 
 def verdict(measure: Measure, at: int, noise: Noise | None, *, id_length: int = 4) -> Verdict:
@@ -39,10 +41,12 @@ def verdict(measure: Measure, at: int, noise: Noise | None, *, id_length: int = 
     decimals = text.decimals_for([base, value])
     said = f"{text.plain(objective.metric)} {_signed(objective, delta, decimals)}"
     said += f" ({text.percent(pct)})" if pct is not None else ""
-    said += "" if measure.at_end else f" at step {measure.step}"
+    said += _where(measure, at)
     band = noise.band if noise else None
     outcome = classify(delta or 0.0, objective.mode, band)
-    if band is None:
+    if are_siblings(measure.runs[0], measure.runs[at]):
+        outcome, reason = Outcome.NO_DIFFERENCE, f"{said}: {SEED_ALONE}"
+    elif band is None:
         reason = f"{said}: 1 seed each and no noise declared"
     else:
         where = "inside" if outcome is Outcome.NO_DIFFERENCE else "beyond"
@@ -50,6 +54,13 @@ def verdict(measure: Measure, at: int, noise: Noise | None, *, id_length: int = 
     return Verdict(
         run=run.id, outcome=outcome, reason=reason, delta=delta, delta_pct=pct, step=measure.step
     )
+
+
+def _where(measure: Measure, at: int) -> str:
+    """Return at which step the values stand, where that is not the end of both."""
+    if measure.ends:
+        return f" at step {measure.ends[at]}, against step {measure.ends[0]}"
+    return "" if measure.at_end else f" at step {measure.step}"
 
 
 def _inconclusive(measure: Measure, at: int, delta: float | None, id_length: int) -> str:
@@ -71,7 +82,7 @@ def _inconclusive(measure: Measure, at: int, delta: float | None, id_length: int
             return said
     if said := data_differ(first, run):
         return said
-    if measure.step is None:
+    if measure.step is None and not measure.ends:
         return f"no step in common of {metric}"
     if first.state is not RunState.FINISHED or run.state is not RunState.FINISHED:
         return _unfinished(measure, at, delta, id_length)
@@ -115,7 +126,7 @@ def _unfinished(measure: Measure, at: int, delta: float | None, id_length: int) 
         said = f"{label(short, id_length)} has no {text.plain(metric)} after step {min(ends)}"
     else:
         stopped = first if first.state is not RunState.FINISHED else run
-        verb = "is " if stopped.state in (RunState.RUNNING, RunState.PENDING) else ""
+        verb = "is " if stopped.state.is_live else ""
         said = f"{label(stopped, id_length)} {verb}{stopped.state}"
     if delta is None:
         return said

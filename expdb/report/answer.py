@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from expdb.query.arrow_values import listed
 from expdb.report.grid import Cell, Column, Grid, lay_out, narrowed
 from expdb.report.json import document, finite
+from expdb.report.plain_values import plain_values
 from expdb.report.style import Style
 from expdb.text import cut_end, nonfinite, plain
 
@@ -85,28 +83,7 @@ def text_of(value: Any) -> str:
 def values(answer: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of an answer; every value is one that JSON has, but for non-finite numbers."""
     for batch in answer.to_batches(max_chunksize=10_000):
-        columns = [[plainly(value) for value in listed(column)] for column in batch.columns]
-        yield from zip(*columns, strict=True)
-
-
-def plainly(value: Any) -> Any:
-    """Return a value of a database as one that JSON has: times as text, bytes as hex."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    match value:
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case bytes():
-            return value.hex()
-        case datetime() | date() | time():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case dict():
-            return {str(key): plainly(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plainly(item) for item in value]
-    return str(value)
+        yield from zip(*(plain_values(column) for column in batch.columns), strict=True)
 
 
 def json_of(answer: pa.Table) -> dict[str, Any]:

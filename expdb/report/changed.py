@@ -32,6 +32,7 @@ def _whole(node: Node, style: Style, *, with_values: bool) -> str:
     parts = [
         _config(node.config, style, with_values=with_values),
         _code(node.code, node.code_at, style),
+        f"environment {style.say(', '.join(node.environment))}" if node.environment else "",
         f"data {style.say(', '.join(node.data))}" if node.data else "",
         _seed(node),
     ]
@@ -41,7 +42,9 @@ def _whole(node: Node, style: Style, *, with_values: bool) -> str:
 
 def _seed(node: Node) -> str:
     """Return the seed where it is one more change: nothing of that seed to measure against."""
-    is_more = bool(node.config or node.code or node.data) and len(node.rows) == 1
+    is_more = (
+        bool(node.config or node.code or node.data or node.environment) and len(node.rows) == 1
+    )
     if not (is_more and node.seed_differs and node.against == (node.lead.parent,)):
         return ""
     return f"seed {node.lead.seed}"

@@ -10,11 +10,13 @@ from collections import Counter
 
 from expdb.model import Run
 from expdb.query.compare_results import Comparison, MetricDiff
+from expdb.report.at_once import line_of
+from expdb.report.at_once import next_commands as at_once_next
 from expdb.report.columns import AnyRow, ValueRow, lay_out, measure
 from expdb.report.comparison import events_of, metric_row
 from expdb.report.grid import Cell
 from expdb.report.style import Style
-from expdb.report.verdict import verdict_lines
+from expdb.report.verdict import seeds_differ, verdict_lines
 from expdb.report.words import head_label
 from expdb.text import decimals_for, metric, plain
 
@@ -43,7 +45,19 @@ def closing_lines(comparison: Comparison, style: Style) -> list[str]:
         lines = lay_out(rows, heads, widths, style)
         if widths.total <= style.width:
             break
-    return [*lines, "", *verdict_lines(comparison, style)[:1]]
+    said = line_of(comparison, style)
+    notes = [*_seed_lines(comparison, style), *([said] if said else [])]
+    return [*lines, "", *verdict_lines(comparison, style)[:1], *notes]
+
+
+def _seed_lines(comparison: Comparison, style: Style) -> list[str]:
+    """Return that the run is measured against another seed, and why."""
+    said = seeds_differ(comparison)
+    if not said:
+        return []
+    base, run = comparison.runs
+    lacks = "" if run.fork else f"; no {plain(base.name)} with seed {run.seed} has finished"
+    return [style.say(f"{said}{lacks}")]
 
 
 def _named(metrics: dict[str, MetricDiff], keys: tuple[str, ...]) -> list[MetricDiff]:
@@ -74,5 +88,6 @@ def next_commands(comparison: Comparison, style: Style) -> list[tuple[str, str]]
     parent, run = comparison.runs[0], comparison.runs[1]
     return [
         ("compare", f"expdb compare {style.run(parent.id)} {style.run(run.id)}"),
+        *at_once_next(comparison, style),
         ("go back", "expdb rollback"),
     ]

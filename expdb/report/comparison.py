@@ -51,16 +51,7 @@ def render(
     comparison: Comparison, style: Style, *, all: bool = False, config_only: bool = False
 ) -> list[str]:
     """Return the comparison as one grid, or with the runs as rows where it does not fit."""
-    rows = _config(comparison, style, all=all)
-    if not config_only:
-        rows += _code(comparison, style, all=all)
-        rows += _named(
-            "environment", comparison.environment, _environment(comparison), style, all=all
-        )
-        rows += _named("data", comparison.data, "", style, all=all)
-        rows += _metrics(comparison, style, all=all)
-        rows += _evals(comparison, style, all=all)
-        rows += _events(comparison, all=all)
+    rows = rows_of(comparison, style, all=all, config_only=config_only)
     named = [head_label(run, style) for run in comparison.runs]
     bare = [style.run(run.id) for run in comparison.runs]
     lines = None
@@ -72,6 +63,21 @@ def render(
     if lines is None:
         lines = render_rows(comparison, style, all=all or config_only)
     return lines if config_only else [*lines, "", *verdict_lines(comparison, style)]
+
+
+def rows_of(
+    comparison: Comparison, style: Style, *, all: bool = False, config_only: bool = False
+) -> list[AnyRow]:
+    """Return the rows of the grid, sections one after the other."""
+    rows = _config(comparison, style, all=all)
+    if config_only:
+        return rows
+    rows += _code(comparison, style, all=all)
+    rows += _named("environment", comparison.environment, _environment(comparison), style, all=all)
+    rows += _named("data", comparison.data, "", style, all=all)
+    rows += _metrics(comparison, style, all=all)
+    rows += _evals(comparison, style, all=all)
+    return rows + _events(comparison, all=all)
 
 
 def _said(row: AnyRow, style: Style) -> AnyRow:
@@ -165,6 +171,8 @@ def _metrics(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]
         return [SectionRow("metrics", "none in common")]
     reading = READINGS[comparison.objective.reading if comparison.objective else "last"]
     at = "" if comparison.step is None else f"step {comparison.step}, "
+    if comparison.ends:
+        at = f"steps {' and '.join(map(str, comparison.ends))}, "
     return [SectionRow("metrics", f"{at}{reading}"), *(metric_row(d, style) for d in shown)]
 
 

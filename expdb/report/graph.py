@@ -211,7 +211,7 @@ def seeds(node: Node) -> str:
 def _state(node: Node, style: Style, *, with_word: bool) -> str:
     row = node.lead
     at = step_of(row.last_step, row.max_steps)
-    if style.terminal and (row.state is RunState.RUNNING or not with_word):
+    if style.terminal and (row.state.is_alive or not with_word):
         return f"{style.glyph(row.state.value)} {at}".rstrip()
     return f"{style.state(row.state.value)} {at}".rstrip()
 

@@ -23,9 +23,16 @@ def lines(found: ImportedFile, style: Style) -> list[str]:
     return out
 
 
+def again(found: ImportedFile) -> str:
+    """Return what to do for options that were not used; empty where all were."""
+    runs = [run.id for run in found.runs if run.unused]
+    return f"to read it in another way: expdb rm {' '.join(runs)}, then again" if runs else ""
+
+
 def _run(run: ImportedRun, name: str, how: str, style: Style) -> str:
     if not run.is_new:
-        return f"already imported as {run.id} {style.say(run.experiment)}: {name}"
+        unused = f"; not used: {' '.join(run.unused)}" if run.unused else ""
+        return f"already imported as {run.id} {style.say(run.experiment)}: {name}{unused}"
     said = f"{counted(run.num_points, 'point')} of {counted(run.num_keys, 'metric')}"
     if run.first_step is not None:
         said += f", steps {run.first_step} to {run.last_step}"
@@ -48,6 +55,7 @@ def document_of(files: Sequence[ImportedFile]) -> dict[str, Any]:
                         "experiment": run.experiment,
                         "seed": run.seed,
                         "is_new": run.is_new,
+                        "unused": list(run.unused),
                         "points": run.num_points,
                         "metrics": run.num_keys,
                         "first_step": run.first_step,

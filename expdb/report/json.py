@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from expdb.query.results import ABSENT
+from expdb.query.things import things_between
 
 if TYPE_CHECKING:
-    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult
+    from expdb.actions.results import OpRow, RollbackPlan, RollbackResult, WorktreeResult
     from expdb.model import Objective, Run, RunAt
     from expdb.query.compare_results import Comparison
     from expdb.query.media import RunMedia
@@ -26,11 +28,26 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 Data = dict[str, Any]
+HIDDEN: Final = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
+"""Control and format characters that JSON itself does not escape."""
 
 
-def dumps(data: Data) -> str:
-    """Return the text of a document, two spaces deep, non-finite numbers as texts."""
-    return json.dumps(finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+def dumps(data: Data, *, indent: int | None = 2) -> str:
+    """Return the text of a document, non-finite numbers as texts.
+
+    What a terminal would obey rather than show stands as `\\u202e`, which reads back the same.
+    """
+    text = json.dumps(finite(data), indent=indent, ensure_ascii=False, allow_nan=False)
+    return HIDDEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def finite(value: Any) -> Any:
@@ -91,6 +108,7 @@ def run_row(row: RunRow) -> Data:
             "value": row.delta.value,
             "outcome": row.delta.outcome.value if row.delta.outcome else None,
             "at_step": row.delta.at_step,
+            "against": row.delta.against,
         }
     if row.metrics:
         made["metrics"] = dict(row.metrics)
@@ -206,7 +224,10 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
         },
         environment=[{"key": d.name, "values": list(d.values)} for d in environment],
         data=[{"key": d.name, "values": list(d.values)} for d in result.data],
+        changed=list(things_between(result)),
         step=result.step,
+        ends=list(result.ends),
+        spread=None if result.spread is None else asdict(result.spread),
         metrics=[_metric(diff) for diff in (*result.metrics, *result.evals)],
         verdict=verdicts[0] if verdicts else None,
         verdicts=verdicts,
@@ -337,6 +358,20 @@ def rollback_result(result: RollbackResult) -> Data:
         num_left=result.num_left,
         undo_ref=result.undo_ref,
         saved_refs=list(result.saved_refs),
+    )
+
+
+def worktree(made: WorktreeResult) -> Data:
+    """Return the work tree that a rollback made aside."""
+    return document(
+        op=made.op,
+        run=made.target.run.id,
+        step=made.target.step,
+        commit=made.commit,
+        tree=made.tree,
+        path=made.path,
+        branch=made.branch,
+        submodules=list(made.submodules),
     )
 
 

@@ -101,7 +101,9 @@ def _asked_column(
         shown = ["" if v is ABSENT else config_value(v, ellipsis=ellipsis) for v in found]
         is_right = all(v is ABSENT or type(v) in (int, float) for v in found)
         return Column(head=head, right=is_right), [Cell(text) for text in shown]
-    return Column(head=head, cut="end"), [Cell(_field(value, name)) for value in found]
+    is_right = any(type(value) is int for value in found)
+    fields = [Cell(_field(value, name)) for value in found]
+    return Column(head=head, right=is_right, cut="" if is_right else "end"), fields
 
 
 def _field(value: object, name: str) -> str:

@@ -52,6 +52,8 @@ def _undo_cell(row: OpRow, short: int, style: Style) -> Cell:
         return Cell("taken back", "dim")
     if row.undone_by:
         return Cell(f"undone by {row.undone_by[:short]}", "dim")
+    if row.kind == "worktree":
+        return Cell("git worktree remove DIR", "dim")
     if row.other_work_tree and not row.can_undo:
         return Cell("in another work tree", "dim")
     return Cell(f"expdb undo {row.id[:short]}") if row.can_undo else Cell("-", "dim")

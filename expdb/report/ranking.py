@@ -199,7 +199,10 @@ def best_hint(ranking: Ranking, style: Style, *, rolls_back: bool) -> str:
     if base is None or outcome is None or outcome is Outcome.BETTER:
         return ""
     decimals = decimals_for([row.value, base.value])
-    named = f"baseline ({metric(base.value, decimals, key=ranking.objective.metric)})"
+    value, seed = base.value, ""
+    if row.delta is not None and row.delta.against not in ("", base.id):
+        value, seed = (row.value or 0.0) - row.delta.value, f" seed {row.seed}"
+    named = f"baseline{seed} ({metric(value, decimals, key=ranking.objective.metric)})"
     end = "; rollback would take baseline" if rolls_back else ""
     if ranking.noise is None:
         return f"against {named} nothing can be said: its noise is not known{end}"

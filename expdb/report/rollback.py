@@ -212,8 +212,21 @@ def next_commands(result: RollbackResult, style: Style) -> list[tuple[str, str]]
 
 def render_worktree(result: WorktreeResult, style: Style, *, path: str, weights: str) -> list[str]:
     """Return what `--worktree` made; the paths as shown to the user."""
+    code = f"commit {result.commit[:7]}, tree {result.tree[:7]}"
+    if result.branch is not None:
+        code += f", on the new branch {plain(result.branch)}"
     return [
         f"made {plain(path)} at {at_step(result.target, style)}  (op {result.op})",
-        f"  {_labelled('code', f'commit {result.commit[:7]}, tree {result.tree[:7]}')}",
+        f"  {_labelled('code', code)}",
         f"  {_labelled('weights', plain(weights))}",
     ]
+
+
+def next_in_worktree(result: WorktreeResult, path: str) -> list[tuple[str, str]]:
+    """Return what comes after `--worktree`, as (label, command)."""
+    there = shlex.quote(path)
+    found = [("enter", f"cd {there}")]
+    if result.submodules:
+        found.append(("fetch", f"git -C {there} submodule update --init"))
+    found.append(("remove", f"git worktree remove {there}"))
+    return found

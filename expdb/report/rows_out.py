@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from expdb.report.json import finite
+from expdb.report.json import dumps, finite
 from expdb.text import plain
 
 _MARKUP: Final = str.maketrans({char: f"\\{char}" for char in "\\`*[]<>|"})
@@ -47,14 +47,16 @@ def markdown(
 ) -> list[str]:
     """Return a table as Markdown; markup in cells is escaped, and `right` columns stand right."""
     rules = ["---:" if at in right else "---" for at in range(len(columns))]
-    cells = [[plain(text).translate(_MARKUP) for text in row] for row in (columns, *rows)]
+    cells = [[in_markdown(text) for text in row] for row in (columns, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return [lines[0], f"| {' | '.join(rules)} |", *lines[1:]]
 
 
+def in_markdown(text: str) -> str:
+    """Return text that Markdown shows as it stands."""
+    return plain(text).translate(_MARKUP)
+
+
 def jsonl(documents: Iterable[Mapping[str, Any]]) -> str:
     """Return one JSON document a line."""
-    return "".join(
-        json.dumps(finite(document), ensure_ascii=False, allow_nan=False) + "\n"
-        for document in documents
-    )
+    return "".join(dumps(dict(document), indent=None) + "\n" for document in documents)

@@ -18,6 +18,7 @@ from expdb.text import age, band, cells, decimals_for, metric, plain, signed
 
 DIGEST_CHARS = 7
 NAMED = 3
+FEW_SEEDS = "fewer than 3 seeds on a side, and no noise is known"
 
 
 def render_rank(found: SeedGroups, style: Style) -> list[str]:
@@ -187,7 +188,7 @@ def _verdict(found: SeedGroups, style: Style) -> str:
     measured = [group.delta for group in groups if group.delta is not None]
     if measured and all(delta.half_width is None for delta in measured):
         word = style.paint("inconclusive", "yellow", "bold")
-        return f"{word}  fewer than 3 seeds on a side, and no noise is known"
+        return f"{word}  {FEW_SEEDS}"
     word = style.paint("no winner", "dim", "bold")
     if not measured:
         return f"{word}  {style.say(base)} is the only one with a value"
@@ -216,6 +217,32 @@ def _by(delta: MeanDelta | None, decimals: int, key: str, style: Style) -> str:
         return ""
     number = signed(delta.value, decimals, key=key).lstrip("+-")
     return f"{number} {band(delta.half_width, decimals, pm=style.signs.pm, key=key)}".rstrip()
+
+
+def best_line(found: SeedGroups, style: Style) -> str:
+    """Return the best experiment: `exp07_zloss  1 seed  val/loss mean 1.839`."""
+    group, key = found.groups[0], found.objective.metric
+    decimals = decimals_for(group.values)
+    value = f"{style.say(key)} mean {metric(group.mean, decimals, key=key)}"
+    if group.sd is not None:
+        value += f", sd {metric(group.sd, decimals, key=key)}"
+    number = counted(len(group.values), "seed")
+    return f"{style.say(named(group, style))}  {number}  {value}"
+
+
+def best_hint(found: SeedGroups, style: Style) -> str:
+    """Return why the best experiment is not better than the baseline; empty where it is."""
+    group, base = found.groups[0], found.base
+    delta = group.delta
+    if base is None or delta is None or delta.outcome is Outcome.BETTER:
+        return ""
+    key, decimals = found.objective.metric, decimals_for([*group.values, *base.values])
+    name = f"{style.say(base.name)} ({metric(base.mean, decimals, key=key)})"
+    if delta.half_width is None:
+        return f"against {name} nothing can be said: {FEW_SEEDS}"
+    half = band(delta.half_width, decimals, pm=style.signs.pm, key=key)
+    word = "worse" if delta.outcome is Outcome.WORSE else "not better"
+    return f"{word} than {name} beyond noise {half}"
 
 
 def said_of_group(found: SeedGroups) -> str:

@@ -25,6 +25,16 @@ def groups(found: SeedGroups) -> Data:
     )
 
 
+def best(found: SeedGroups) -> Data:
+    """Return `best --over seed`."""
+    return document(
+        group=group(found.groups[0]),
+        objective=_objective(found.objective),
+        noise=_noise(found.noise),
+        baseline=found.baseline.id if found.baseline else None,
+    )
+
+
 def group(one: SeedGroup) -> Data:
     """Return one group; `values` stand in the order of `runs` and `seeds`."""
     return {

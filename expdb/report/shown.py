@@ -15,9 +15,11 @@ from expdb.query.compare_results import Comparison
 from expdb.query.media import RunMedia
 from expdb.query.results import Outcome
 from expdb.report import media_shown
+from expdb.report.at_once import line_of
 from expdb.report.metrics_table import metric_lines
 from expdb.report.rollback import change
 from expdb.report.style import Style
+from expdb.report.verdict import seeds_differ
 from expdb.report.words import (
     OUTCOME_COLOURS,
     OUTCOME_WORDS,
@@ -30,10 +32,11 @@ from expdb.report.words import (
     step_of,
 )
 from expdb.signs import STATE_GLYPHS
-from expdb.text import ago, decimals_for, duration, plain, signed, size
+from expdb.text import ago, cut_end, decimals_for, duration, plain, signed, size
 
 MAX_EVENTS = 10
 MAX_CHECKPOINTS = 8
+MAX_TRACEBACK = 8
 SEVERITY_COLOURS = {"critical": "red", "warn": "yellow", "info": "dim"}
 
 
@@ -44,8 +47,10 @@ def render(
     path: str,
     num_keys: int,
     refs: Sequence[str] = (),
+    parent: str | None = None,
     against: Comparison | None = None,
     media: RunMedia | None = None,
+    last_words: Sequence[str] = (),
     all: bool = False,
 ) -> list[str]:
     """Return a run: head, facts, metrics, events, outcome.
@@ -56,13 +61,17 @@ def render(
         path: the run folder as shown to the user.
         num_keys: how many keys its config has.
         refs: the refs and tags on it.
-        against: the comparison of its parent with it; None without a parent in this store.
+        parent: the id of what it comes from; None for the recorded parent.
+        against: the comparison with what it is measured against, which has the config of the
+            parent; None without a parent in this store.
         media: its media and artifacts.
+        last_words: the traceback of the error that ended it.
         all: list every metric, event, and key of media.
     """
     lines = [_head(run, style)]
     media = media or RunMedia()
-    facts = _facts(run, style, path=path, num_keys=num_keys, refs=refs, against=against)
+    named = _parent(run, parent, against, style)
+    facts = _facts(run, style, path=path, num_keys=num_keys, refs=refs, parent=named)
     place = [name for name, _ in facts].index("checkpoints") + 1
     facts[place:place] = media_shown.facts(media)
     lines += [f"  {name:<11}  {style.say(text)}" for name, text in facts if text]
@@ -70,6 +79,7 @@ def render(
         metric_lines(run, style, all=all),
         media_shown.lines(media, style) if all else [],
         _events(run.events, style, all=all),
+        _last_words(last_words, run, style, all=all),
         _outcome(against, style),
     ):
         if block:
@@ -90,7 +100,7 @@ def _how_far(run: Run, style: Style) -> str:
     if run.state.value == "finished":
         took = "" if run.duration_s is None else f" in {duration(run.duration_s)}"
         return f", {counted(run.last_step or 0, 'step')}{took}, {since}"
-    if run.state.value in ("running", "pending"):
+    if run.state.is_live:
         return f", {at}, started {since}" if at else f", started {since}"
     reason = f": {run.reason}" if run.reason else ""
     return (f" at {at}" if at else "") + f"{reason}, started {since}"
@@ -103,7 +113,7 @@ def _facts(
     path: str,
     num_keys: int,
     refs: Sequence[str],
-    against: Comparison | None,
+    parent: str,
 ) -> list[tuple[str, str]]:
     attempt = run.attempt
     pin = run.pin
@@ -116,7 +126,7 @@ def _facts(
     return [
         ("path", path),
         ("command", shlex.join(run.command)),
-        ("parent", _parent(run, against, style)),
+        ("parent", parent),
         ("fork", fork),
         ("code", f"{code_line(pin)}{tree}{used}"),
         ("config", f"{counted(num_keys, 'key')}, {run.digest[:15]}"),
@@ -138,12 +148,12 @@ def _skipped(paths: Sequence[str]) -> str:
     return ", ".join(paths[:3]) + more
 
 
-def _parent(run: Run, against: Comparison | None, style: Style) -> str:
+def _parent(run: Run, found: str | None, against: Comparison | None, style: Style) -> str:
     if run.parent is None:
         return "none"
     if against is None:
         return f"{style.run(run.parent.run)}, which is not in this store"
-    parent = label(against.runs[0], style)
+    parent = f"{style.run(found or run.parent.run)} {plain(against.runs[0].name)}"
     differ = [diff for diff in against.config if diff.differs]
     if not differ:
         return f"{parent}, nothing differs"
@@ -215,6 +225,18 @@ def _events(events: Sequence[Event], style: Style, *, all: bool) -> list[str]:
     return lines
 
 
+def _last_words(lines: Sequence[str], run: Run, style: Style, *, all: bool) -> list[str]:
+    """Return the end of the traceback, and where the rest is."""
+    if not lines:
+        return []
+    shown = lines if all else lines[-MAX_TRACEBACK:]
+    rest = f"  traceback, last {len(shown)} lines; the log: expdb path {style.run(run.id)} log"
+    head = "  traceback" if len(shown) == len(lines) else rest
+    width, ellipsis = style.width - 4, style.signs.ellipsis
+    said = (cut_end(style.say(line), width, ellipsis) for line in shown)
+    return [style.paint(head, "dim"), *(f"    {line}".rstrip() for line in said)]
+
+
 def _outcome(against: Comparison | None, style: Style) -> list[str]:
     if against is None or not against.verdicts:
         return []
@@ -222,11 +244,21 @@ def _outcome(against: Comparison | None, style: Style) -> list[str]:
     parent = label(against.runs[0], style)
     word = style.paint(OUTCOME_WORDS[verdict.outcome], OUTCOME_COLOURS[verdict.outcome], "bold")
     objective = next((diff for diff in against.metrics if diff.is_objective), None)
-    if verdict.outcome is Outcome.INCONCLUSIVE or verdict.delta is None or objective is None:
-        return [f"{word}  against {parent}: {style.say(verdict.reason)}"]
+    other = seeds_differ(against)
+    note = [style.say(other)] if other else []
+    if said := line_of(against, style):
+        note.append(said)
+    if (
+        verdict.outcome is Outcome.INCONCLUSIVE
+        or verdict.delta is None
+        or objective is None
+        or against.ends
+        or against.spread is not None
+    ):
+        return [f"{word}  against {parent}: {style.say(verdict.reason)}", *note]
     delta = signed(verdict.delta, decimals_for(objective.values), key=objective.key)
     noise = against.noise
     band = "" if noise is None else f" {noise_band(noise, list(objective.values), style)}"
     if verdict.outcome is Outcome.NO_DIFFERENCE:
-        return [f"{word}  from {parent}: {delta}, inside noise{band}"]
-    return [f"{word}  than {parent} by {delta}, beyond noise{band}"]
+        return [f"{word}  from {parent}: {delta}, inside noise{band}", *note]
+    return [f"{word}  than {parent} by {delta}, beyond noise{band}", *note]

@@ -20,6 +20,7 @@ from expdb.text import decimals_for, metric, plain, size
 
 STRONGEST_FIRST = (
     "running",
+    "paused",
     "pending",
     "failed",
     "crashed",
@@ -131,7 +132,7 @@ def _why(row: RunRow) -> str:
     match row.state.value:
         case "finished":
             return ""
-        case "running" | "pending":
+        case "running" | "paused" | "pending":
             return at
         case "failed":
             return row.reason or f"at {at}"

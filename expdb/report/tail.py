@@ -32,7 +32,7 @@ UP_AND_CLEAR: Final = "\x1b[1A\r\x1b[2K"
 
 def head(run: Run, attempt: int, *, follows: bool) -> str:
     """Return which run is shown: `x5j2v8c0ke exp05_overfit, attempt 1, live`."""
-    is_live = run.state.value in ("running", "pending")
+    is_live = run.state.is_live
     state = "live" if is_live else run.state.value
     said = f"{run.id} {plain(run.name)}, attempt {attempt or 1}, {state}"
     return said + ("; Ctrl-C leaves the run alone" if follows and is_live else "")

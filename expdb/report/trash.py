@@ -66,7 +66,11 @@ def render_restored(result: RemoveResult, style: Style) -> list[str]:
     """Return what came back from the trash."""
     names = [f"{style.run(run)} {plain(name)}" for run, name in result.runs]
     one = names[0] if len(names) == 1 else counted(len(names), "run")
-    return [f"restored {one}, {size(result.bytes)}  (op {result.op})"]
+    line = f"restored {one}, {size(result.bytes)}  (op {result.op})"
+    kept = [
+        f"  {style.run(run)} was in the store again, with the same content" for run in result.kept
+    ]
+    return [line, *kept]
 
 
 def render_trash(entries: Sequence[Trashed], style: Style) -> list[str]:
@@ -116,7 +120,7 @@ def json_of_removal(plan: RemovePlan, done: RemoveResult | None) -> json.Data:
 
 def json_of_restored(result: RemoveResult) -> json.Data:
     """Return `rm --restore`."""
-    runs = [{"id": run, "name": name} for run, name in result.runs]
+    runs = [{"id": run, "name": name, "was_there": run in result.kept} for run, name in result.runs]
     return json.document(op=result.op, bytes=result.bytes, runs=runs)
 
 

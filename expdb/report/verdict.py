@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from expdb.model import Run
 from expdb.query.compare_results import Comparison, Verdict
-from expdb.query.results import Outcome
+from expdb.query.results import Outcome, Spread
+from expdb.report.at_once import line_of
 from expdb.report.style import Style
 from expdb.report.words import OUTCOME_COLOURS, OUTCOME_WORDS, head_label
 from expdb.text import cells, decimals_for, metric, plain
@@ -29,7 +30,9 @@ def verdict_lines(comparison: Comparison, style: Style) -> list[str]:
         painted = style.paint(word, OUTCOME_COLOURS[verdict.outcome], "bold")
         lines.append(f"{lead}{painted}{pad}{style.say(verdict.reason)}")
     indent = " " * ((name_cells if len(verdicts) > 1 else word_cells) + 2)
-    return [*lines, *(f"{indent}{note}" for note in _notes(comparison, style))]
+    said = line_of(comparison, style)
+    notes = (f"{indent}{note}" for note in _notes(comparison, style))
+    return [*lines, *notes, *([said] if said else [])]
 
 
 def _names(comparison: Comparison, style: Style) -> list[str]:
@@ -42,15 +45,34 @@ def _names(comparison: Comparison, style: Style) -> list[str]:
 
 def _notes(comparison: Comparison, style: Style) -> list[str]:
     notes = []
-    if any(verdict.outcome is not Outcome.INCONCLUSIVE for verdict in comparison.verdicts):
+    if comparison.spread is not None:
+        notes += _spread(comparison, comparison.spread)
+    elif any(verdict.outcome is not Outcome.INCONCLUSIVE for verdict in comparison.verdicts):
         notes += _noise(comparison)
-    causes = _causes(comparison)
-    if len(causes) == 2:
-        notes.append(f"{causes[0]} and {causes[1]} both differ: neither can be named as the cause")
-    elif len(causes) > 2:
-        named = f"{', '.join(causes[:-1])} and {causes[-1]}"
-        notes.append(f"{named} all differ: no one of them can be named as the cause")
+    if said := seeds_differ(comparison):
+        notes.append(said)
     return [style.say(note) for note in notes]
+
+
+def seeds_differ(comparison: Comparison) -> str:
+    """Return that two runs of different configs have different seeds; empty where they do not."""
+    if len(comparison.runs) != 2 or comparison.spread is not None:
+        return ""
+    base, run = (item.seed for item in comparison.runs)
+    if base is None or run is None or base == run:
+        return ""
+    return f"not the same seed: {run} against {base}"
+
+
+def _spread(comparison: Comparison, spread: Spread) -> list[str]:
+    if spread.sd is None:
+        return []
+    key = comparison.objective.metric if comparison.objective else ""
+    low, high, sd = (
+        metric(value, decimals_for([spread.low, spread.high]), key=key)
+        for value in (spread.low, spread.high, spread.sd)
+    )
+    return [f"spread: {spread.num_seeds} seeds from {low} to {high}, sd {sd}"]
 
 
 def _noise(comparison: Comparison) -> list[str]:
@@ -64,24 +86,6 @@ def _noise(comparison: Comparison) -> list[str]:
     if noise.source == "declared":
         return [f"noise: declared seed sd {sd}, 1 seed each"]
     return [f"noise: seed sd {sd} measured over {noise.num_seeds} seeds, 1 seed each"]
-
-
-def _causes(comparison: Comparison) -> list[str]:
-    """Return what differs and could have changed the numbers, of one run against the first."""
-    if len(comparison.runs) != 2:
-        return []
-    causes = []
-    if any(diff.differs for diff in comparison.config):
-        causes.append("config")
-    files = comparison.code.files
-    if comparison.code.same_tree is False and (
-        not files or any(not file.path.startswith("conf/") for file in files)
-    ):
-        causes.append("code")
-    for name, diffs in (("environment", comparison.environment), ("data", comparison.data)):
-        if any(len(set(diff.values)) > 1 for diff in diffs):
-            causes.append(name)
-    return causes
 
 
 def settle(comparison: Comparison) -> list[tuple[str, str]]:

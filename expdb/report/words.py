@@ -101,8 +101,15 @@ def delta_cell(row: RunRow, decimals: int, metric: str) -> tuple[str, str, Colou
     number = signed(row.delta.value, decimals, key=metric)
     if row.delta.outcome is None:
         at = "" if row.delta.at_step is None else f"@{row.delta.at_step}"
-        return number, at, "dim"
-    return number, SHORT_WORDS[row.delta.outcome], OUTCOME_COLOURS[row.delta.outcome]
+        return number, at + _seed(row), "dim"
+    word = SHORT_WORDS[row.delta.outcome] + _seed(row)
+    return number, word, OUTCOME_COLOURS[row.delta.outcome]
+
+
+def _seed(row: RunRow) -> str:
+    """Return the seed of what a row is measured against, where its own seed has no run there."""
+    other = row.delta.other_seed if row.delta is not None else None
+    return "" if other is None else f" (seed {other})"
 
 
 def code_line(pin: Pin) -> str:

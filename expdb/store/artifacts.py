@@ -34,6 +34,7 @@ CHUNK = 1 << 20
 FICLONE = 0x40049409
 """Share the blocks of a file with a copy, where the file system can (ioctl_ficlone(2))."""
 MAX_FILES = 10_000
+MAX_DEPTH = 200
 SYNCED = 64
 """Of more files than this not each is synced: it would take a minute for 10,000."""
 
@@ -69,34 +70,45 @@ def sources(path: Path) -> list[Source]:
     """Return the files of a path: itself, or all that is in a folder, by name.
 
     Raises:
-        BadInput: there is no such path; something in it is neither file nor folder, or a link that
-            leads out; it has too many files; the store is in it.
+        BadInput: there is no such path, or it cannot be read; something in it is neither file nor
+            folder, or a link that leads out; it has too many files; the store is in it.
     """
-    top = path.resolve()
-    if path.is_file():
-        return [("", top)]
-    if not path.is_dir():
+    shown = f"the artifact {str(path)[:80]!a}"
+    try:
+        top = path.resolve(strict=True)
+        mode = top.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
         what = "is neither file nor folder" if os.path.lexists(path) else "does not exist"
-        raise BadInput(f"the artifact {str(path)[:80]!a} {what}")
+        raise BadInput(f"{shown} {what}") from error
+    except OSError as error:
+        raise BadInput(f"{shown} cannot be read: {reason(error)}") from error
+    except (RuntimeError, ValueError) as error:  # a loop of links; a zero byte in the name
+        raise BadInput(f"{shown} is neither file nor folder") from error
+    if stat.S_ISREG(mode):
+        return [("", top)]
+    if not stat.S_ISDIR(mode):
+        raise BadInput(f"{shown} is neither file nor folder")
     found: list[Source] = []
     for item in _below(top, top, "", frozenset([top])):
         found.append(item)
         if len(found) > MAX_FILES:
             raise BadInput(
-                f"the artifact {str(path)[:80]!a} has more than {MAX_FILES:,} files",
+                f"{shown} has more than {MAX_FILES:,} files",
                 hint="pack it into one file first",
             )
     return sorted(found)
 
 
 def _below(top: Path, folder: Path, prefix: str, above: frozenset[Path]) -> Iterator[Source]:
+    if len(above) > MAX_DEPTH:
+        raise BadInput(f"{prefix[:80]!a} is more than {MAX_DEPTH} folders deep")
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise BadInput(f"{prefix[:80] or '.'!a} cannot be read: {reason(error)}") from error
     for entry in entries:
         name = f"{prefix}{entry.name}"
-        real = Path(entry.path).resolve()
+        real = _resolved(Path(entry.path), name)
         if entry.is_symlink() and not real.is_relative_to(top):
             raise BadInput(f"{name[:80]!a} is a link that leads out of the artifact's folder")
         mode = _mode(real, name)
@@ -108,6 +120,13 @@ def _below(top: Path, folder: Path, prefix: str, above: frozenset[Path]) -> Iter
             yield from _below(top, real, f"{name}/", above | {real})
         else:
             raise BadInput(f"{name[:80]!a} is neither file nor folder")
+
+
+def _resolved(path: Path, name: str) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise BadInput(f"{name[:80]!a} is a link to itself") from error
 
 
 def _mode(path: Path, name: str) -> int:
@@ -178,7 +197,12 @@ def _place(true: str) -> str:
 
 
 def _copy(source: Path, target: Path, *, sync: bool) -> tuple[int, str]:
-    """Copy a file, sharing its blocks where that can be done, and return (bytes, sha256)."""
+    """Copy a file, sharing its blocks where that can be done, and return (bytes, sha256).
+
+    Raises:
+        BadInput: the source cannot be read.
+        OSError: the copy cannot be written.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     # A device or pipe that took the place of the file meanwhile must not be opened and waited for.
     try:
@@ -188,7 +212,7 @@ def _copy(source: Path, target: Path, *, sync: bool) -> tuple[int, str]:
     with os.fdopen(fd, "rb") as read, target.open("xb+") as written:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadInput(f"{source.name[:80]!a} is no file any more")
-        size, digest = _shared(read, written) or _streamed(read, written)
+        size, digest = _shared(read, written) or _streamed(read, written, source.name)
         written.flush()
         if sync:
             os.fsync(written.fileno())
@@ -198,19 +222,30 @@ def _copy(source: Path, target: Path, *, sync: bool) -> tuple[int, str]:
 def _shared(read: BinaryIO, written: BufferedRandom) -> tuple[int, str] | None:
     try:
         fcntl.ioctl(written.fileno(), FICLONE, read.fileno())
+        digest = hashlib.file_digest(written, "sha256")
     except OSError:
+        # Not every file system does; and where shared blocks cannot be read, the copy shows whose
+        # fault that is.
+        written.seek(0)
+        written.truncate()
         return None
-    digest = hashlib.file_digest(written, "sha256")
     return os.fstat(written.fileno()).st_size, digest.hexdigest()
 
 
-def _streamed(read: BinaryIO, written: BinaryIO) -> tuple[int, str]:
+def _streamed(read: BinaryIO, written: BinaryIO, name: str) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    while chunk := read.read(CHUNK):
+    while chunk := _chunk(read, name):
         digest.update(chunk)
         written.write(chunk)
         size += len(chunk)
     return size, digest.hexdigest()
+
+
+def _chunk(read: BinaryIO, name: str) -> bytes:
+    try:
+        return read.read(CHUNK)
+    except OSError as error:
+        raise BadInput(f"{name[:80]!a} cannot be read: {reason(error)}") from error
 
 
 def _newest(layout: RunLayout, name: str, hashes: dict[str, tuple[int, str]]) -> int | None:

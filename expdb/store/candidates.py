@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from expdb import text
-from expdb.errors import Ambiguous
+from expdb.errors import Ambiguous, NotFound
 from expdb.model import Objective, Ref, RunState
+from expdb.store.runword import STEP
 
+MIN_PREFIX: Final = 4
+"""So many characters of an id name a run."""
 MAX_NAMES: Final = 3
 
 
@@ -83,24 +86,54 @@ def say(word: str, row: ResolveRow, step: int | None, *, how: str = "", note: st
     return text.plain(f"{word} = {row.id}{at} ({inside})")
 
 
-def hint(
-    word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref], declared: Collection[str] = ()
-) -> str:
-    """Return `nearest: exp01 (2 runs), exp10_long (declared, no runs)`, or what lists the names."""
+class NoSuchRun(NotFound):
+    """A word that names nothing in the store; it may be an experiment that was never run."""
+
+    def __init__(self, word: str, rows: Sequence[ResolveRow], *, hint: tuple[str, ...]) -> None:
+        super().__init__(f"no run, ref or experiment is called {text.plain(word)}", hint=hint)
+        self.word = word
+        self.known = frozenset(row.experiment for row in rows)
+        """The experiments that have runs."""
+
+
+def no_such_run(word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref]) -> NoSuchRun:
+    """Return the error for a word that names nothing, with what it may mean."""
+    return NoSuchRun(word, rows, hint=hints(word, rows, refs))
+
+
+def hints(word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref]) -> tuple[str, ...]:
+    """Return what a word that names nothing may mean: an id too short, a step, a name like it."""
+    if not rows:
+        return ("python train.py +exp=baseline",)
+    length = text.id_length(row.id for row in rows)
+    if STEP.fullmatch(word) and word.isdecimal():
+        at = newest_of([row for row in rows if int(word) in row.checkpoints] or rows)
+        return (f"a step stands behind its run: {at.id[:length]}@{word}",)
+    begins = sorted(row.id for row in rows if row.id.startswith(word))
+    if begins and len(word) < MIN_PREFIX:
+        shown = ", ".join(run[:length] for run in begins[:MAX_NAMES])
+        return (f"an id takes {MIN_PREFIX} characters or more: {shown}",)
+    return (nearest(word, rows, refs) or "expdb ls",)
+
+
+def nearest(word: str, rows: Sequence[ResolveRow], refs: Mapping[str, Ref]) -> str:
+    """Return `nearest: exp01 (2 runs), best_lr (tag)`; empty where nothing is near."""
     runs = Counter(row.experiment for row in rows)
     names = {name: f"{number} run{'' if number == 1 else 's'}" for name, number in runs.items()}
     names.update({row.name: "1 variant" for row in rows if row.variant})
-    names.update({name: "declared, no runs" for name in declared if name not in runs})
     names.update({name: ref.kind for name, ref in refs.items()})
     found = close(word, names)
     if not found:
-        return "python train.py +exp=baseline" if not rows else "expdb ls"
+        return ""
     return "nearest: " + ", ".join(f"{text.plain(name)} ({names[name]})" for name in found)
 
 
 def close(word: str, names: Collection[str]) -> list[str]:
-    """Return up to three names that look like `word`, the nearest first."""
-    return difflib.get_close_matches(word[:200], sorted(names), n=MAX_NAMES, cutoff=0.6)
+    """Return up to three names that look like `word`: those that it begins, then the nearest."""
+    ordered = sorted(names)
+    begins = [name for name in ordered if len(word) > 1 and name.startswith(word)]
+    near = difflib.get_close_matches(word[:200], ordered, n=MAX_NAMES, cutoff=0.6)
+    return list(dict.fromkeys([*begins, *near]))[:MAX_NAMES]
 
 
 def lines(rows: Sequence[ResolveRow], id_length: int) -> tuple[str, ...]:

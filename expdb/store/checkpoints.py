@@ -26,7 +26,7 @@ from expdb.errors import Corrupt, ExpdbError, NotFound, Unsupported
 from expdb.model import FORMAT, NEEDS, Checkpoint
 from expdb.store import fields
 from expdb.store.fields import Wrong
-from expdb.store.files import fsync_dir, read_json, reason, write_json
+from expdb.store.files import fsync_dir, open_regular, read_json, reason, write_json
 from expdb.store.layout import RunLayout
 
 MANIFEST = "manifest.json"
@@ -318,7 +318,7 @@ def _sha256(file: BufferedReader) -> str:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read in pieces."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return _sha256(file)
 
 

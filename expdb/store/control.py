@@ -133,6 +133,30 @@ def answer(layout: RunLayout, asked: Request) -> Answer | None:
     )
 
 
+def is_held(layout: RunLayout, attempt: int) -> bool:
+    """Tell whether the attempt waits: it did what a `pause` asked, and no `go` since.
+
+    The times of answers decide, which one process writes; those of requests are of several hosts.
+    """
+    try:
+        with os.scandir(layout.control(attempt)) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(".done")]
+    except OSError:
+        return False
+    newest: tuple[int, int] | None = None
+    held = False
+    for match in filter(None, (NAME.fullmatch(name.removesuffix(".done")) for name in names)):
+        if match["verb"] not in ("pause", "go"):
+            continue
+        asked_us = int(match["us"])
+        asked = Request(attempt=attempt, asked_us=asked_us, verb=match["verb"])
+        said = answer(layout, asked)
+        at = None if said is None or not said.ok else (said.done_at_ms, asked_us)
+        if at is not None and (newest is None or at > newest):
+            newest, held = at, asked.verb == "pause"
+    return held
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         return files.read_json(path)

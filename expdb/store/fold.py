@@ -6,10 +6,9 @@ and a writer says that it is done and then looks at the status. So one of the tw
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from expdb.errors import Conflict, Corrupt
+from expdb.errors import Corrupt
 from expdb.model import RunState
 from expdb.store import attempts as attempt_files
 from expdb.store import series, writers
@@ -18,7 +17,6 @@ from expdb.store.recover import recount, run_lock
 from expdb.store.runs import read_run
 
 WAIT_S = 10.0
-POLL_S = 0.05
 
 
 def fold(store_root: Path, layout: RunLayout) -> bool:
@@ -30,15 +28,8 @@ def fold(store_root: Path, layout: RunLayout) -> bool:
     """
     if not _due(layout):
         return False
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            with run_lock(store_root, layout):
-                return _fold(store_root, layout)
-        except Conflict:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(POLL_S)
+    with run_lock(store_root, layout, wait_s=WAIT_S):
+        return _fold(store_root, layout)
 
 
 def _due(layout: RunLayout) -> dict[int, int]:
@@ -56,7 +47,7 @@ def _due(layout: RunLayout) -> dict[int, int]:
 
 def _fold(store_root: Path, layout: RunLayout) -> bool:
     run = read_run(layout.root, store_root=store_root)
-    if run.state in (RunState.RUNNING, RunState.LOST):
+    if run.state.is_alive or run.state is RunState.LOST:
         return False
     due = _due(layout)
     attempt = max(attempt_files.numbers(layout), default=0)

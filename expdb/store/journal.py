@@ -31,7 +31,7 @@ from typing import Any
 
 from expdb.errors import Corrupt, Unsupported
 from expdb.model import FORMAT, NEEDS
-from expdb.store.files import encode_json, reason
+from expdb.store.files import encode_json, read_regular, reason
 
 SIGNATURE = b"EXPDBJ"
 MAGIC = 0xE7DB
@@ -100,7 +100,7 @@ class JournalReader:
         self.path = path
         self.after_seq = after_seq
         try:
-            self._data = path.read_bytes()
+            self._data = read_regular(path)
         except FileNotFoundError:
             raise
         except OSError as error:

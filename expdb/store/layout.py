@@ -20,6 +20,19 @@ DEVICES = frozenset(
 )
 HIVE_DEFAULT = "__hive_default_partition__"
 
+PASSED_OVER = frozenset([
+    ".gitkeep", ".gitignore", ".gitattributes", ".directory", ".snapshot", "lost+found",
+    ".DS_Store", ".localized", ".Spotlight-V100", ".Trashes", ".fseventsd", "Thumbs.db",
+    "desktop.ini",
+])  # fmt: skip
+PASSED_OVER_BEGINS = (".nfs", ".fuse_hidden", "._", ".#")
+"""What git, file managers and file systems leave in any folder."""
+
+
+def is_passed_over(name: str) -> bool:
+    """Tell whether a file of that name is nobody's business."""
+    return name in PASSED_OVER or name.startswith(PASSED_OVER_BEGINS)
+
 
 def encode_name(name: str) -> str:
     """Return `name` as one safe path part of at most 180 bytes; injective but for names over that.
@@ -121,6 +134,10 @@ class StoreLayout:
     def index(self) -> Path:
         """The folder of index generations."""
         return self.root / ".expdb/index"
+
+    def packages(self, digest: str) -> Path:
+        """Return the file of a set of installed packages; the digest is 64 hex digits."""
+        return self.meta / "packages" / f"{digest}.json"
 
     def run_dir(self, experiment: str, run: str) -> Path:
         """Return the folder of a run; the experiment is a true name.

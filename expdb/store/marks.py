@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from expdb.store.files import read_regular
 from expdb.store.layout import RunLayout
 
 STEPS_NS = (0, 1, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
@@ -59,7 +60,7 @@ def has_mark_of(layout: RunLayout, op: str) -> bool:
     """Tell whether an op came as far as its line in this run."""
     needle = f'"op": "{op}"'.encode()
     try:
-        return needle in layout.marks.read_bytes()
+        return needle in read_regular(layout.marks)
     except FileNotFoundError:
         return False
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expdb.errors import Corrupt
-from expdb.store.files import fsync_dir, make_dir, reason, temp_path
+from expdb.store.files import fsync_dir, make_dir, open_regular, reason, temp_path
 from expdb.store.layout import RunLayout
 from expdb.store.media_journal import MediaRecord
 
@@ -142,6 +142,7 @@ def read_part(path: Path, kind: str, columns: Sequence[str] | None = None) -> pa
     wanted = schema(kind)
     names = wanted.names if columns is None else list(columns)
     try:
+        open_regular(path).close()  # the library would wait for a pipe
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             found: pa.Table = file.read(names)
             return found.select(names).cast(pa.schema([wanted.field(name) for name in names]))

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from expdb.digest import leaves
-from expdb.errors import BadInput, Conflict
-from expdb.model import FORMAT, NEEDS, Attempt, Eval, Event, Pin
+from expdb.errors import BadInput, Conflict, Corrupt
+from expdb.model import FORMAT, NEEDS, SEED_LIMIT, Attempt, Eval, Event, Pin
 from expdb.store import attempts as attempt_files
-from expdb.store.files import encode_json, fsync_dir, temp_path, write_bytes, write_json
+from expdb.store import owner
+from expdb.store.files import encode_json, fsync_dir, read_json, temp_path, write_bytes, write_json
 from expdb.store.layout import RunLayout
 from expdb.store.parts import Column
 from expdb.store.recover import recount
@@ -30,6 +31,8 @@ from expdb.store.store import Store
 from expdb.store.templates import refusal
 
 SEAL_POINTS = 1_000_000
+WRITER = "writer.json"
+"""Which process writes the folder of a run that has no name yet; gone before it gets one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,14 @@ class _Rank:
     waiting: dict[str, _Points] = field(default_factory=dict)
 
 
+def is_left(folder: Path) -> bool:
+    """Tell whether a folder without a name was left by a process that is surely gone."""
+    try:
+        return owner.is_dead(read_json(folder / WRITER))
+    except (FileNotFoundError, NotADirectoryError, Corrupt):
+        return False
+
+
 class RunWriter:
     """Writes one run: `add` its points in the order in which they were logged, then `finish`.
 
@@ -85,7 +96,6 @@ class RunWriter:
         self.num_points = 0
         self._final = store.layout.run_dir(experiment, run)
         self._layout = RunLayout(temp_path(self._final))
-        self._layout.root.mkdir(parents=True)
         self._ranks: dict[tuple[int, int], _Rank] = {}
         self._book = SeriesBook()
         self._num_waiting = 0
@@ -122,6 +132,7 @@ class RunWriter:
             Conflict: a run of this id has appeared meanwhile.
         """
         layout = self._layout
+        self._begin()
         given = {item.number: item for item in new.attempts}
         for number in sorted({1, *given, *(attempt for attempt, _ in self._ranks)}):
             layout.attempt(number).mkdir(parents=True, exist_ok=True)
@@ -133,6 +144,7 @@ class RunWriter:
         write_json(layout.config_json, leaves(canonical), durable=False)
         write_json(layout.run_json, {**new.identity, "format": FORMAT, "needs": NEEDS})
         write_status(layout, new.status)
+        (layout.root / WRITER).unlink()
         fsync_dir(layout.root)
         if self._final.exists():
             raise Conflict(f"run {self.run} is there already")
@@ -148,8 +160,14 @@ class RunWriter:
         except OSError:
             pass  # other runs of the experiment are in it
 
+    def _begin(self) -> None:
+        if not self._layout.root.exists():
+            self._layout.root.mkdir(parents=True)
+            write_json(self._layout.root / WRITER, owner.describe(), durable=False)
+
     def seal(self) -> None:
         """Write the points that wait as parts."""
+        self._begin()
         for (attempt, rank), at in self._ranks.items():
             columns = {key: points.column() for key, points in at.waiting.items()}
             if not columns:
@@ -191,6 +209,16 @@ class RunWriter:
             data = b"".join(encode_json(line) for line in lines)
             if data:
                 write_bytes(path, data, durable=False)
+
+
+def require_seed(seed: int) -> None:
+    """Refuse a seed that no index holds.
+
+    Raises:
+        BadInput: it has too many digits.
+    """
+    if abs(seed) >= SEED_LIMIT:
+        raise BadInput("a seed has at most 38 digits", hint="for instance its rest modulo 2**64")
 
 
 def require_name(key: str) -> None:

@@ -1,4 +1,4 @@
-"""The packed copy of journal frames that a rank keeps in memory until they are sealed.
+"""The copy of journal frames that a rank keeps in memory until they are sealed.
 
 Invariant: what is added here is what was appended to the journal, or is appended next, in the same
 order; turning it into columns never reads the journal again. A signal handler may raise at any
@@ -7,6 +7,7 @@ point: a frame is neither lost nor doubled by it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expdb.store.parts import Column
@@ -16,90 +17,122 @@ from expdb.store.templates import Template
 if TYPE_CHECKING:
     import numpy as np
 
+Marks = Sequence[tuple["Kept", int]]
+"""How many bytes of each template's frames there were at one moment."""
+
+
+class Kept:
+    """The whole frames of one template, one after the other.
+
+    `frames += frame` is one operation for other threads: they find the frame whole, or not at all.
+    """
+
+    __slots__ = ("floats", "frames", "head", "num_counted", "pack", "tag", "template")
+
+    def __init__(self, template: Template, frames: bytearray | None = None) -> None:
+        self.template = template
+        self.pack, self.head, self.tag = template.pack, template.head, template.tag
+        self.floats = template.floats
+        self.frames = bytearray() if frames is None else frames
+        self.num_counted = 0
+        """The bytes of `frames` that are in the series book."""
+
 
 class Packed:
-    """Frames by template; each is its head and one V record, without the checksum.
+    """Frames by template.
 
-    The owner guards `add`, `take` and the rest: only `add` and `take_back` may be called beside
-    `count` and `columns`.
+    The owner guards it: beside what `Kept` allows, only `count` and `columns` may be called while
+    another thread adds.
     """
 
     def __init__(self) -> None:
-        self._fresh: dict[Template, list[bytes]] = {}
-        self._taken: list[dict[Template, list[bytes]]] = []
-        """What `take` set aside and `count` has not finished."""
-        self._counted: dict[Template, list[Any]] = {}
-        self.num_points = 0
-        self.num_bytes = 0
+        self._kept: dict[tuple[str, ...], Kept] = {}
+        self.get = self._kept.get
+        """What is kept of these keys, or None; a bound method, since each `log()` calls it."""
+        self._is_frozen = False
 
-    def add(self, template: Template, head: bytes) -> None:
-        """Keep one frame."""
-        frames = self._fresh.get(template)
-        if frames is None:
-            frames = self._fresh[template] = []
-        frames.append(head)
-        self.num_points += len(template.keys)
-        self.num_bytes += len(head)
+    def open(self, template: Template) -> Kept:
+        """Make the place for the frames of a template."""
+        kept = self._kept[template.keys] = Kept(template)
+        return kept
 
-    def take_back(self, template: Template, head: bytes) -> None:
+    def take_back(self, kept: Kept, frame: bytes) -> None:
         """Forget the frame that was added last: it had to be dropped."""
-        frames = self._fresh.get(template)
-        if frames and frames[-1] is head:
-            frames.pop()
-            self.num_points -= len(template.keys)
-            self.num_bytes -= len(head)
+        if kept.frames.endswith(frame):
+            del kept.frames[-len(frame) :]
 
-    def take(self) -> None:
-        """Set aside what was added, for `count`."""
-        if self._fresh:
-            self._taken, self._fresh = [*self._taken, self._fresh], {}
+    def freeze(self) -> None:
+        """Promise that nothing is added any more, so that nothing has to be copied."""
+        self._is_frozen = True
 
-    def count(self, book: SeriesBook) -> None:
-        """Count what was taken into the book; what is cut off here is named in its `unordered`."""
-        import numpy as np
+    @property
+    def num_points(self) -> int:
+        """The values in all frames."""
+        return sum(
+            len(kept.frames) // kept.template.frame_bytes * len(kept.template.keys)
+            for kept in self._kept.values()
+        )
 
-        taken = self._taken
-        by_key: dict[str, list[Column]] = {}
-        counted = dict(self._counted)
-        for fresh in taken:
-            for template, frames in fresh.items():
-                if not frames:
-                    continue
-                array = np.frombuffer(b"".join(frames), _dtype(len(template.keys)))
-                counted[template] = [*counted.get(template, ()), array]
-                _gather(by_key, template, array)
+    @property
+    def num_bytes(self) -> int:
+        """The size of all frames."""
+        return sum(len(kept.frames) for kept in self._kept.values())
+
+    def num_frames_to(self, points: int, size: int) -> int:
+        """Return after how many more frames, at the earliest, there are so many points or bytes."""
+        keys = max((len(kept.template.keys) for kept in self._kept.values()), default=0)
+        frame = max((kept.template.frame_bytes for kept in self._kept.values()), default=1)
+        return min(
+            -((self.num_points - points) // max(1, keys)), -((self.num_bytes - size) // frame)
+        )
+
+    def marks(self) -> Marks:
+        """Return how much there is now, for `count`."""
+        return [(kept, len(kept.frames)) for kept in self._kept.values()]
+
+    def count(self, marks: Marks, book: SeriesBook) -> None:
+        """Count what is new up to the marks; what is cut off here is named in its `unordered`."""
+        fresh = [(kept, stop) for kept, stop in marks if stop > kept.num_counted]
+        arrays = [(kept, self._array(kept, kept.num_counted, stop)) for kept, stop in fresh]
+        shared = _shared(kept.template for kept, _ in fresh)
+        alone = [item for item in arrays if shared.isdisjoint(item[0].template.keys)]
+        by_key = _gathered(item for item in arrays if not shared.isdisjoint(item[0].template.keys))
         try:
-            self._counted, self._taken = counted, []
+            for kept, stop in fresh:
+                kept.num_counted = stop
+            for kept, array in alone:
+                steps, _, _, values = _arrays(array)
+                book.update_together(kept.template.keys, steps, values)
             for key, columns in by_key.items():
-                column = _joined(columns)
-                if len(columns) > 1:  # a key of several templates: back in the order of logging
-                    order = np.argsort(column.seqs, kind="stable")
-                    book.update(key, column.steps[order], column.values[order])
-                else:
-                    book.update(key, column.steps, column.values)
+                _count_in_order(book, key, columns)
         except BaseException:
-            book.unordered.update(by_key)
+            book.unordered.update(key for kept, _ in fresh for key in kept.template.keys)
             raise
 
     def columns(self) -> dict[str, Column]:
-        """Return key -> its points among the counted frames."""
-        import numpy as np
-
-        by_key: dict[str, list[Column]] = {}
-        for template, chunks in self._counted.items():
-            _gather(by_key, template, np.concatenate(chunks) if len(chunks) > 1 else chunks[0])
+        """Return key -> its points."""
+        kept = [item for item in self._kept.values() if item.frames]
+        by_key = _gathered((item, self._array(item, 0, len(item.frames))) for item in kept)
         return {key: _joined(columns) for key, columns in by_key.items()}
 
     def joined(self, later: Packed) -> Packed:
         """Return a copy that also has what was added to another one after this one."""
         both = Packed()
-        for item in (self, later):
-            for template, chunks in item._counted.items():
-                both._counted.setdefault(template, []).extend(chunks)
-            both._taken += [*item._taken, item._fresh]
-        both.num_points = self.num_points + later.num_points
-        both.num_bytes = self.num_bytes + later.num_bytes
+        for item in (*self._kept.values(), *later._kept.values()):
+            keys = item.template.keys
+            first = both._kept.get(keys)
+            if first is None:
+                first = both._kept[keys] = Kept(item.template)
+            first.num_counted += item.num_counted
+            first.frames += item.frames
         return both
+
+    def _array(self, kept: Kept, start: int, stop: int) -> Any:
+        import numpy as np
+
+        # An array over `frames` itself would keep them from growing.
+        data = memoryview(kept.frames)[start:stop] if self._is_frozen else kept.frames[start:stop]
+        return np.frombuffer(data, _dtype(len(kept.template.keys)))
 
 
 def _dtype(num_keys: int) -> np.dtype[Any]:
@@ -115,17 +148,49 @@ def _dtype(num_keys: int) -> np.dtype[Any]:
             ("step", "<i8"),
             ("time", "<i8"),
             ("values", "<f8", (num_keys,)),
+            ("crc", "<u4"),
         ]
     )
 
 
-def _gather(by_key: dict[str, list[Column]], template: Template, array: Any) -> None:
+def _shared(templates: Iterable[Template]) -> set[str]:
+    """Return the keys that stand in more than one template."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    for template in templates:
+        found.update(seen.intersection(template.keys))
+        seen.update(template.keys)
+    return found
+
+
+def _arrays(array: Any) -> tuple[Any, Any, Any, Any]:
+    """Return steps, times, seqs [frame] and values [key, frame] of frames, each contiguous."""
     import numpy as np
 
-    seqs = array["seq"].astype(np.int64)
-    for index, key in enumerate(template.keys):
-        values = np.ascontiguousarray(array["values"][:, index])
-        by_key.setdefault(key, []).append(Column(array["step"], array["time"], values, seqs))
+    steps, times = np.ascontiguousarray(array["step"]), np.ascontiguousarray(array["time"])
+    return steps, times, array["seq"].astype(np.int64), np.ascontiguousarray(array["values"].T)
+
+
+def _gathered(arrays: Iterable[tuple[Kept, Any]]) -> dict[str, list[Column]]:
+    """Return key -> its points of each template; a template's keys share all but the values."""
+    by_key: dict[str, list[Column]] = {}
+    for kept, array in arrays:
+        steps, times, seqs, values = _arrays(array)
+        for key, own in zip(kept.template.keys, values, strict=True):
+            by_key.setdefault(key, []).append(Column(steps, times, own, seqs))
+    return by_key
+
+
+def _count_in_order(book: SeriesBook, key: str, columns: list[Column]) -> None:
+    """Count a key of several templates in the order of logging."""
+    import numpy as np
+
+    column = _joined(columns)
+    if len(columns) == 1:
+        book.update(key, column.steps, column.values)
+    else:
+        order = np.argsort(column.seqs, kind="stable")
+        book.update(key, column.steps[order], column.values[order])
 
 
 def _joined(columns: list[Column]) -> Column:

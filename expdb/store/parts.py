@@ -18,7 +18,8 @@ names its parts, and readers of ours take parts from lists, never by glob.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,18 @@ from expdb.errors import Corrupt
 from expdb.model import FORMAT
 from expdb.store import fields
 from expdb.store.fields import Wrong
-from expdb.store.files import fsync_dir, make_dir, read_json, temp_path, write_json
+from expdb.store.files import fsync_dir, make_dir, open_regular, read_json, temp_path, write_json
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+PAGE_ROWS = 1 << 17
+"""Rows of a page and of a row group: few keys stand in one, so a reader of one key passes by most;
+more would make a file hardly smaller.
+"""
 COLUMNS = ("key", "step", "time", "value", "attempt", "rank", "seq")
 
 
@@ -81,7 +87,12 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     import pyarrow as pa
 
     names = sorted(columns)
-    ordered = [_by_step(columns[name]) for name in names]
+    grow: dict[int, bool] = {}  # keys that were logged together share their steps
+    for column in columns.values():
+        steps = column.steps
+        if id(steps) not in grow:
+            grow[id(steps)] = bool(np.all(steps[1:] > steps[:-1]))
+    ordered = [_by_step(columns[name], grow[id(columns[name].steps)]) for name in names]
     sizes = [len(column.steps) for column in ordered]
     total = sum(sizes)
 
@@ -104,10 +115,10 @@ def build_table(columns: Mapping[str, Column], *, attempt: int, rank: int) -> pa
     )
 
 
-def _by_step(column: Column) -> Column:
+def _by_step(column: Column, grows: bool) -> Column:
     import numpy as np
 
-    if bool(np.all(column.steps[1:] > column.steps[:-1])):
+    if grows:
         return column
     order = np.lexsort((column.seqs, column.steps))
     return Column(
@@ -121,14 +132,19 @@ def write_part(path: Path, table: pa.Table) -> int:
     Raises:
         OSError: the disk is full or gone; no file of the final name exists then.
     """
+    return write_tables(path, [table])
+
+
+def write_tables(path: Path, tables: Iterable[pa.Table]) -> int:
+    """Write one part of tables that are sorted as if they were one; else as `write_part`."""
     import pyarrow.parquet as pq
 
     make_dir(path.parent)
     temp = temp_path(path)
     try:
-        pq.write_table(
-            table,
+        with pq.ParquetWriter(
             temp,
+            schema(),
             compression="zstd",
             use_dictionary=["key", "attempt", "rank"],
             column_encoding={
@@ -140,7 +156,10 @@ def write_part(path: Path, table: pa.Table) -> int:
             write_statistics=[name for name in COLUMNS if name != "value"],
             store_schema=False,
             write_page_checksum=True,
-        )
+            **_page_rows(),
+        ) as writer:
+            for table in tables:
+                writer.write_table(table, row_group_size=PAGE_ROWS)
         with temp.open("rb") as file:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
@@ -152,23 +171,90 @@ def write_part(path: Path, table: pa.Table) -> int:
     return size
 
 
+def _page_rows() -> dict[str, int]:
+    """Return the option for the rows of a page.
+
+    The keys of one part repeat the same times: zstd finds that within a page only. Before pyarrow
+    22 a page had no such limit, and 22 cannot be told.
+    """
+    import pyarrow as pa
+
+    major = int(pa.__version__.split(".")[0])
+    return {"max_rows_per_page": PAGE_ROWS} if major > 22 else {}
+
+
 def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a part in the schema of a part, of the named keys only when given.
 
     Raises:
         Corrupt: the file is not a whole part.
     """
+    with _opened(path) as file:
+        groups = _groups_of(file.metadata, keys)
+        table = file.read_row_groups(groups, list(COLUMNS)).cast(schema())
+        table = table.unify_dictionaries().combine_chunks()
+    return table if keys is None else _of_keys(table, keys)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a part; what goes wrong in the block means that it is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
+        open_regular(path).close()  # the library would wait for a pipe
         with pq.ParquetFile(path, read_dictionary=["key"], page_checksum_verification=True) as file:
-            table = file.read(list(COLUMNS)).cast(schema()).unify_dictionaries().combine_chunks()
+            yield file
     except FileNotFoundError as error:
         raise Corrupt(f"{path.name} is missing", hint=f"the file: {path}") from error
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise Corrupt(f"{path.name} is damaged", hint=f"the file: {path}") from error
-    return table if keys is None else _of_keys(table, keys)
+
+
+def key_counts(path: Path) -> dict[str, int]:
+    """Return key -> its rows in a part.
+
+    Raises:
+        Corrupt: the file is not a whole part.
+    """
+    counts: dict[str, int] = {}
+    with _opened(path) as file:
+        for group in range(file.num_row_groups):
+            found = file.read_row_group(group, ["key"])["key"].value_counts()
+            for item in found.to_pylist():
+                counts[item["values"]] = counts.get(item["values"], 0) + item["counts"]
+    return counts
+
+
+def num_rows(path: Path) -> int:
+    """Read all of a part, some of it at a time, and return its rows.
+
+    Raises:
+        Corrupt: the file is not a whole part.
+    """
+    with _opened(path) as file:
+        groups = range(file.num_row_groups)
+        return sum(file.read_row_group(group, list(COLUMNS)).num_rows for group in groups)
+
+
+def _groups_of(metadata: pq.FileMetaData, keys: Sequence[str] | None) -> list[int]:
+    """Return the row groups in which any of these keys may stand."""
+    groups = range(metadata.num_row_groups)
+    if keys is None:
+        return list(groups)
+    found = []
+    for group in groups:
+        column = metadata.row_group(group).column(COLUMNS.index("key"))
+        known = column.statistics if column.path_in_schema == "key" else None
+        # A very long name has none. Names compare like their UTF-8 bytes.
+        if known is None or not known.has_min_max or _is_between(known.min, keys, known.max):
+            found.append(group)
+    return found
+
+
+def _is_between(low: Any, keys: Sequence[str], high: Any) -> bool:
+    return any(low <= key <= high for key in keys)
 
 
 def _of_keys(table: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -212,6 +298,23 @@ def _entry(item: Mapping[str, Any]) -> PartEntry:
     )
 
 
-def write_list(path: Path, entries: Iterable[PartEntry]) -> None:
-    """Replace a rank's list of parts."""
-    write_json(path, {"format": FORMAT, "parts": [asdict(entry) for entry in entries]})
+def read_folded(path: Path) -> tuple[str, ...]:
+    """Return the files of a rank that were folded into others, and go when nobody reads them.
+
+    Raises:
+        Corrupt: the list is damaged.
+    """
+    try:
+        return fields.texts(read_json(path), "folded", ())
+    except FileNotFoundError:
+        return ()
+    except Wrong as error:
+        raise Corrupt(f"{path.name} is no list of parts", hint=f"the file: {path}") from error
+
+
+def write_list(path: Path, entries: Iterable[PartEntry], *, folded: Iterable[str] = ()) -> None:
+    """Replace a rank's list of parts; `folded` as `read_folded` returns it."""
+    body: dict[str, Any] = {"format": FORMAT, "parts": [asdict(entry) for entry in entries]}
+    if names := sorted(folded):
+        body["folded"] = names
+    write_json(path, body)

@@ -147,6 +147,22 @@ def live_values(
             problems.append(reader.problem())
 
 
+def is_short(layout: RunLayout, attempt: int, through_seq: int) -> bool:
+    """Tell whether frames of rank 0 up to `through_seq`, which were counted, are not on disk.
+
+    False where a list or a journal cannot be read: that has its own name.
+    """
+    try:
+        entries = read_list(layout.parts_list(attempt, 0))
+        last = entries[-1].last_seq if entries else 0
+        for path in journals(layout, attempt).get(0, ()) if last < through_seq else ():
+            reader = JournalReader(path, after_seq=through_seq)
+            last = max([last, *(item.seq for item in reader), reader.last_seq])
+    except (Corrupt, Unsupported, FileNotFoundError):
+        return False
+    return last < through_seq
+
+
 def _read_whole(path: Path, after_seq: int) -> tuple[JournalReader, list[Values]]:
     """Read a journal; a frame that is being written at this moment is no torn end."""
     while True:

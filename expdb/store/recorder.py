@@ -18,18 +18,18 @@ from __future__ import annotations
 import struct
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
+from zlib import crc32
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.appending import JournalWriter
 from expdb.store.files import reason
-from expdb.store.journal import CRC, FRAME, MAGIC, MAX_KEYS, encode_frame
+from expdb.store.journal import CRC, FRAME, MAX_KEYS, encode_frame
 from expdb.store.layout import RunLayout
-from expdb.store.packed import Packed
+from expdb.store.packed import Kept, Marks, Packed
 from expdb.store.seal import seal
 from expdb.store.series import SeriesBook
 from expdb.store.templates import Template, Templates, is_storable, refusal
@@ -38,6 +38,8 @@ SEAL_POINTS = 1_000_000
 SEAL_BYTES = 16 * 1024 * 1024
 WAITING_BYTES = 64 * 1024 * 1024
 RETRY_S = 1.0
+Taken = Sequence[tuple[Packed, Marks]]
+pack_crc = CRC.pack
 
 
 class Recorder:
@@ -76,6 +78,8 @@ class Recorder:
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._retry_at = self._seal_at = 0.0
+        self._look_at = 0
+        """The frame from which on there may be enough to seal."""
         self.num_dropped = 0
         self._troubles: deque[str] = deque()
         """What `on_trouble` is told when all locks are free again."""
@@ -90,42 +94,50 @@ class Recorder:
         return len(self._waiting)
 
     def write(
-        self, keys: tuple[str, ...], values: Sequence[float], step: int, time_ms: int
-    ) -> None:
+        self,
+        keys: tuple[str, ...],
+        values: Sequence[float],
+        step: int,
+        time_ms: int,
+        types: tuple[type, ...] | None = None,
+    ) -> bool:
         """Record one step's values, aligned with `keys`; on disk when it returns, or waiting.
 
+        With `types`, those of the values, it records nothing and returns False but for floats under
+        keys that were recorded together before: those need no look.
+
         Raises:
-            BadInput: a key or the step cannot be stored (the other keys are recorded), or the
-                recorder is closed.
+            BadInput: a key or the step cannot be stored (the others are), or it is closed.
         """
         with self._lock:
-            template = self._templates.get(keys) or self._define(keys)
-            if template is not None:
+            kept = self._memory.get(keys)
+            if types is not None and (kept is None or types != kept.floats):
+                return False
+            kept = kept or self._begin(keys)
+            if kept is not None:
                 seq = self._seq = self._seq + 1
                 try:
-                    head = template.frame.pack(
-                        MAGIC,
-                        template.record_bytes,
-                        seq,
-                        b"V",
-                        template.number,
-                        step,
-                        time_ms,
-                        *values,
-                    )
+                    frame: bytes = kept.pack(kept.head, seq, kept.tag, step, time_ms, *values)
                 except struct.error as error:
                     raise BadInput(f"step {step} cannot be recorded: {error}") from None
-                memory = self._memory
-                memory.add(template, head)
-                if not self._put(head + CRC.pack(zlib.crc32(head)), droppable=True):
-                    memory.take_back(template, head)
+                frame += pack_crc(crc32(frame))
+                frames = kept.frames
+                frames += frame
+                if not self._put(frame, droppable=True):
+                    self._memory.take_back(kept, frame)
                     self.num_dropped += len(keys)
-                elif memory.num_points >= SEAL_POINTS or memory.num_bytes >= SEAL_BYTES:
-                    self._start_sealing()
+                elif seq >= self._look_at:
+                    self._look(seq)
+                kept.template.last = seq, step, values
         if self._troubles:
             self._tell()
-        if template is None:
+        if kept is None:
             self._write_parted(keys, values, step, time_ms)
+        return True
+
+    def latest(self) -> dict[str, tuple[int, float]]:
+        """Return key -> (step, value) of its last `write`, also after `close`."""
+        return self._templates.latest()
 
     def update_book(self) -> SeriesBook:
         """Count everything recorded so far and return the series book as it is then."""
@@ -182,7 +194,7 @@ class Recorder:
 
     def abandon(self) -> None:
         """Close the handle without writing: in a forked child, whose parent goes on."""
-        # A thread that does not exist in the child may have held a lock at the fork.
+        # A thread that is not in the child may have held a lock at the fork.
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._one_seal, self._sealing = threading.Lock(), None
         self._leave("it belongs to the process that started it, and this is a fork of it")
@@ -192,13 +204,17 @@ class Recorder:
 
     def _leave(self, why: str) -> None:
         self._closed = why
-        self._templates = (
-            Templates()
-        )  # so that `write` comes by `_define` and needs no check of its own
+        self._templates.close()  # so that `write` comes by `_define` and need not check
         self._memory, self._older = Packed(), None
         self._journal.close()
 
     # ---------------------------------------------------------------------------------- journal
+
+    def _begin(self, keys: tuple[str, ...]) -> Kept | None:
+        """Make the place for the frames of these keys; None when they do not fit in one."""
+        self._look_at = 0
+        template = self._templates.get(keys) or self._define(keys)
+        return None if template is None else self._memory.open(template)
 
     def _define(self, keys: tuple[str, ...]) -> Template | None:
         """Make the template of these keys; None when they do not fit in one."""
@@ -303,23 +319,28 @@ class Recorder:
 
     # ------------------------------------------------------------------------ counting, sealing
 
-    def _take(self) -> tuple[list[Packed], int]:
+    def _take(self) -> tuple[Taken, int]:
         memories = [self._memory] if self._older is None else [self._older, self._memory]
-        for memory in memories:
-            memory.take()
-        return memories, self._seq
+        return [(memory, memory.marks()) for memory in memories], self._seq
 
-    def _count(self, memories: Sequence[Packed], seq: int) -> None:
-        for memory in memories:
-            memory.count(self.book)
+    def _count(self, memories: Taken, seq: int) -> None:
+        for memory, marks in memories:
+            memory.count(marks, self.book)
         self.book.through_seq = {self._rank: seq}
 
-    def _start_sealing(self) -> None:
+    def _look(self, seq: int) -> None:
+        """Start sealing if there is enough, else note when to look again."""
         now = time.monotonic()
-        is_sealing = self._sealing is not None and self._sealing.is_alive()
-        if self._waiting or is_sealing or now < self._seal_at:
+        if now < self._seal_at:
             return
-        self._seal_at = now + RETRY_S
+        left = self._memory.num_frames_to(SEAL_POINTS, SEAL_BYTES)
+        if left > 0:
+            self._look_at = seq + left
+        elif not self._waiting and (self._sealing is None or not self._sealing.is_alive()):
+            self._seal_at = now + RETRY_S
+            self._start_sealing()
+
+    def _start_sealing(self) -> None:
         if self._older is None:
             last, self._seq = self._seq, self._seq + 1
             try:
@@ -343,6 +364,7 @@ class Recorder:
                 return  # `close` or another thread was first
             done = False
             try:
+                older.freeze()
                 self.update_book()
                 journals = self._journals(self._older_journal)
                 self._seal(older, self._older_seq, journals, lambda: self.save_book(durable=True))
@@ -359,7 +381,7 @@ class Recorder:
         self._tell()
 
     def _put_back(self, older: Packed) -> None:
-        self._memory, self._older = older.joined(self._memory), None
+        self._memory, self._older, self._look_at = older.joined(self._memory), None, 0
         self._seal_at = time.monotonic() + RETRY_S
 
     def _seal(

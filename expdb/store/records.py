@@ -20,7 +20,7 @@ from expdb.errors import Corrupt
 from expdb.model import Eval, Event
 from expdb.store import fields
 from expdb.store.fields import Wrong
-from expdb.store.files import read_json, reason
+from expdb.store.files import read_json, read_regular, reason
 from expdb.store.layout import RunLayout
 
 MARKS = ("label", "unlabel", "note", "unnote")
@@ -123,7 +123,7 @@ def eval_of(data: dict[str, Any]) -> Eval:
 def read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) of a file of JSON lines; `problems` names the damaged ones."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        text = read_regular(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return
     except OSError as error:

@@ -7,12 +7,13 @@ go last, when all that follows from them is written. What is damaged is kept, fo
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from expdb.errors import Corrupt
+from expdb.errors import Conflict, Corrupt
 from expdb.model import RunState, Series
 from expdb.store import attempts as attempt_files
 from expdb.store import checkpoints, points, series, writers
@@ -22,19 +23,20 @@ from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.media import seal_journal
 from expdb.store.media_journal import media_journals
 from expdb.store.parts import PartEntry, read_list
-from expdb.store.runs import ENDED, read_run
+from expdb.store.runs import ENDED, GONE, read_run
 from expdb.store.seal import is_covered, seal, unlisted
 from expdb.store.status import Status, read_status, write_status
 
 Journals = Mapping[tuple[int, int], list[Path]]
 """(attempt, rank) -> journals, in order."""
 
+LOCK_POLL_S = 0.05
 SIGNS = re.compile(r"rank-\d{1,6}\.\d+\.wal|live\.json|log\.txt|owner\.json")
 
 
 def needs_recovery(layout: RunLayout) -> bool:
     """Tell whether a run that is over has left something to do: an attempt still has a journal, a
-    checkpoint was moved aside, or its summaries are missing or damaged.
+    checkpoint was moved aside, or its summaries are missing, damaged or outdated.
     """
     attempts = attempt_files.numbers(layout)
     return (
@@ -68,22 +70,43 @@ def left_media(
 
 def _is_uncounted(layout: RunLayout, attempts: list[int]) -> bool:
     try:
-        if series.load(layout.series_json).series:
-            return False
+        book = series.load(layout.series_json)
     except Corrupt:
         return True
+    if book.series:
+        return _is_outdated(layout, book, attempts[-1] if attempts else 0)
     return not layout.series_json.exists() and points.has_parts(layout, attempts)
 
 
+def _is_outdated(layout: RunLayout, book: series.SeriesBook, newest: int) -> bool:
+    """Tell whether an attempt hides points that are counted: it died before it could count them."""
+    if book.attempt in (0, newest):
+        return False
+    try:
+        return attempt_files.read_pin(layout, newest).resumed_from is not None
+    except Corrupt:
+        return False  # what it hides is not known
+
+
 @contextmanager
-def run_lock(store_root: Path, layout: RunLayout) -> Iterator[None]:
-    """Hold the lock of a run: for whoever changes it while no attempt of it is alive.
+def run_lock(store_root: Path, layout: RunLayout, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a run: for whoever changes it while no attempt of it is alive, and for
+    whoever comes to write to it.
 
     Raises:
-        Conflict: another process holds it.
+        Conflict: another process holds it, and does so for `wait_s` longer.
     """
     lock = StoreLayout(store_root).locks / f"run-{layout.id}.lock"
-    with exclusive(lock, what=f"run {layout.id}"):
+    until = time.monotonic() + wait_s
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(exclusive(lock, what=f"run {layout.id}"))
+                break
+            except Conflict:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(LOCK_POLL_S)
         yield
 
 
@@ -127,14 +150,16 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
         last = attempts[-1] if attempts else 0
         counted = writers.sealed_through(layout, last, assume_dead=assume_dead)
         counted |= {rank: seq for (number, rank), seq in through.items() if number == last}
+        is_short = GONE in run.problems
         book = recount(layout, through_seq=counted, known=run.series)
-        state = _record_crash(layout, state, book, last, ended_at_ms)
+        lost = _num_lost(run.series, book) if is_short else 0
+        state = _record_crash(layout, state, book, last, ended_at_ms, lost)
         _remove(journals)
     return state
 
 
 def _is_due(layout: RunLayout, state: RunState, *, assume_dead: bool) -> bool:
-    if state in (RunState.RUNNING, RunState.LOST):
+    if state.is_alive or state is RunState.LOST:
         return assume_dead
     return needs_recovery(layout) or (state not in ENDED and not _is_recorded(layout))
 
@@ -285,8 +310,19 @@ def count_again(
     return book
 
 
+def _num_lost(known: Mapping[str, Series], book: series.SeriesBook) -> int:
+    """Return how many points were counted before and are not there now."""
+    now = {key: item.count for key, item in book.series.items()}
+    return sum(max(0, item.count - now.get(key, 0)) for key, item in known.items())
+
+
 def _record_crash(
-    layout: RunLayout, state: RunState, book: series.SeriesBook, attempt: int, ended_at_ms: int
+    layout: RunLayout,
+    state: RunState,
+    book: series.SeriesBook,
+    attempt: int,
+    ended_at_ms: int,
+    lost: int,
 ) -> RunState:
     try:
         status = read_status(layout)
@@ -294,6 +330,7 @@ def _record_crash(
         status = Status()
     except Corrupt:
         return state  # overwriting it would hide the damage
+    status.num_dropped += lost
     if status.state == "running":
         steps = [item.last_step for item in book.series.values()]
         steps += [] if status.last_step is None else [status.last_step]

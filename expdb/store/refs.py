@@ -41,6 +41,10 @@ def check_name(name: str) -> str:
         raise BadInput(f"{name} cannot be a name: it has the form of a run id")
     if name.startswith("-"):
         raise BadInput(f"{name} cannot be a name: it begins with a dash, like an option")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"the name {name[:80]!a} is not UTF-8 text") from None
     for bad in name:
         if bad not in ":@" and bad.isprintable() and not bad.isspace():
             continue

@@ -12,18 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.model import Objective, Ref, RunAt, RunState
 from expdb.store import candidates
+from expdb.store.candidates import MIN_PREFIX as MIN_PREFIX
 from expdb.store.candidates import Place, finished, newest_of, say
 from expdb.store.candidates import ResolveRow as ResolveRow
 from expdb.store.direction import natural_mode
 from expdb.store.runword import SELECTORS, STEP, Expr, parse
-
-MIN_PREFIX: Final = 4
 
 MetricValues = Callable[[str], Mapping[str, float]]
 """Metric name -> its last value in each run that has it."""
@@ -49,7 +48,6 @@ def resolve(
     refs: Mapping[str, Ref],
     *,
     head: RunAt | None = None,
-    declared: Sequence[str] = (),
     metric_values: MetricValues | None = None,
     best_checkpoint: Callable[[ResolveRow], int | None] | None = None,
 ) -> Resolved:
@@ -60,7 +58,6 @@ def resolve(
         rows: all runs, in any order.
         refs: refs and tags by name.
         head: where this work tree came from.
-        declared: names of declared experiments, to name the nearest in an error.
         metric_values: asked for `best:METRIC` of a metric that is not the objective.
         best_checkpoint: asked for `@best` of a run whose best step has no checkpoint.
 
@@ -69,7 +66,7 @@ def resolve(
         Ambiguous: several candidates of one class.
         BadInput: the text is no RUN, or names several runs by `:all`.
     """
-    search = _Search(rows, refs, head, declared, metric_values)
+    search = _Search(rows, refs, head, metric_values)
     expr = search.parsed(word)
     if "all" not in expr.selectors:
         return search.resolved(word, expr, search.walk(expr), best_checkpoint)
@@ -88,7 +85,6 @@ def resolve_all(
     refs: Mapping[str, Ref],
     *,
     head: RunAt | None = None,
-    declared: Sequence[str] = (),
     metric_values: MetricValues | None = None,
 ) -> tuple[Resolved, ...]:
     """Return every run that `word` names, newest first: several for `:all`, else one.
@@ -96,7 +92,7 @@ def resolve_all(
     Raises:
         NotFound, Ambiguous, BadInput: as `resolve`.
     """
-    search = _Search(rows, refs, head, declared, metric_values)
+    search = _Search(rows, refs, head, metric_values)
     expr = search.parsed(word)
     if "all" in expr.selectors:
         return search.all(word, expr)
@@ -111,13 +107,11 @@ class _Search:
         rows: Sequence[ResolveRow],
         refs: Mapping[str, Ref],
         head: RunAt | None,
-        declared: Sequence[str],
         metric_values: MetricValues | None,
     ) -> None:
         self.rows = rows
         self.refs = refs
         self.head = head
-        self.declared = declared
         self.metric_values = metric_values
         self.by_id = {row.id: row for row in rows}
 
@@ -386,10 +380,7 @@ class _Search:
             raise BadInput(
                 f"{text.plain(tail)} is no step", hint="after @ comes a number, best or last"
             )
-        raise NotFound(
-            f"no run, ref or experiment is called {text.plain(expr.word)}",
-            hint=candidates.hint(expr.word, self.rows, self.refs, self.declared),
-        )
+        raise candidates.no_such_run(expr.word, self.rows, self.refs)
 
 
 def _metric(row: ResolveRow) -> str:

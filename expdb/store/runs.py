@@ -7,6 +7,7 @@ is never called crashed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from expdb.errors import Corrupt, NotFound, Unsupported
 from expdb.model import (
     FORMAT,
+    SEED_LIMIT,
     Attempt,
     Objective,
     Run,
@@ -23,7 +25,7 @@ from expdb.model import (
     Series,
 )
 from expdb.store import attempts as attempt_files
-from expdb.store import fields, points, series, writers
+from expdb.store import control, fields, points, series, writers
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
@@ -40,6 +42,7 @@ ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
 MODES: tuple[Literal["min", "max"], ...] = ("min", "max")
 READINGS: tuple[Literal["last", "best", "mean_last_3"], ...] = ("last", "best", "mean_last_3")
 SILENT = "the process died without a word"
+GONE = "points that series.json counts are in no file any more"
 
 
 def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
@@ -62,6 +65,19 @@ def find_run_dir(root: Path, run: str) -> Path:
     raise NotFound(f"the store has no run `{run}`", hint="expdb ls")
 
 
+def require_here(layout: RunLayout) -> None:
+    """Refuse to go on with a run that was removed since its folder was found.
+
+    Raises:
+        NotFound: it is there no more.
+    """
+    if not layout.root.is_dir():
+        raise NotFound(
+            f"run {layout.id} was removed from the store meanwhile",
+            hint=f"bring it back: expdb rm --restore {layout.id}",
+        )
+
+
 def read_run(run_dir: Path, *, store_root: Path) -> Run:
     """Return a run as its folder describes it, with the state that is true now.
 
@@ -82,19 +98,25 @@ def read_listed(run_dir: Path, *, store_root: Path) -> tuple[Run, Mapping[str, i
     numbers = attempt_files.numbers(layout)
     attempts = _attempts(layout, numbers, problems)
     status, state, why = _state(layout, numbers, StoreLayout(store_root).meta, problems)
-    is_over = state not in (RunState.RUNNING, RunState.LOST) and status.state != "running"
+    is_over = not (state.is_alive or state is RunState.LOST) and status.state != "running"
     names = {number: names_in(layout.attempt(number)) for number in numbers}
     found = _series(layout, state, names, problems, is_over=is_over)
+    if is_over:
+        problems.extend(_part_problems(run_dir, status))
     for number in numbers:
         problems.extend(points.kept_problems(layout, number, names[number]))
     # One look instead of one for each of what most runs lack; nothing seen is no look at all.
     here = names_in(run_dir)
     labels, notes = read_marks(layout, problems) if _may_have(here, layout.marks) else ((), ())
+    known = _identity(layout, identity)
+    if known["seed"] is not None and abs(known["seed"]) >= SEED_LIMIT:
+        known["seed"] = None
+        problems.append("the seed in run.json has over 38 digits, and is left out")
     run = Run(
-        **_identity(layout, identity),
+        **known,
         state=state,
         reason=why,
-        ended_at_ms=status.ended_at_ms if state is not RunState.RUNNING else None,
+        ended_at_ms=status.ended_at_ms if not state.is_alive else None,
         last_step=_last_step(status, found, state),
         max_steps=status.max_steps,
         path=_below(run_dir, store_root),
@@ -145,6 +167,7 @@ def read_identity(layout: RunLayout) -> dict[str, Any]:
     try:
         data = read_json(layout.run_json)
     except (FileNotFoundError, NotADirectoryError):
+        require_here(layout)
         raise NotFound(f"{layout.root.name} has no run.json", hint="expdb ls") from None
     found = data.get("format", 0)
     if isinstance(found, int) and found > FORMAT:
@@ -246,7 +269,8 @@ def _state(
         return stored
     life = attempt_files.life(layout, newest, store_meta=meta) if newest else "dead"
     if life == "alive":
-        return status, RunState.RUNNING, ""
+        held = control.is_held(layout, newest)
+        return status, RunState.PAUSED if held else RunState.RUNNING, ""
     if status.state != "running":
         return stored
     if life == "lost":
@@ -293,6 +317,19 @@ def _series(
             return dict(book.series)
 
 
+def _part_problems(run_dir: Path, status: Status) -> Iterator[str]:
+    """Yield what is wrong with the sealed parts of a run that is over, by their sizes alone."""
+    for name, size in status.files.items():
+        if name.startswith("points/"):
+            try:
+                found = os.stat(f"{run_dir}/{name}").st_size  # noqa: PTH116 - for every part of every run
+            except (OSError, ValueError):
+                yield f"{name} is missing"
+                continue
+            if found != size:
+                yield f"{name} has {found:,} of {size:,} bytes"
+
+
 def _doubts(
     layout: RunLayout, numbers: list[int], book: series.SeriesBook, *, is_there: bool
 ) -> list[str]:
@@ -309,8 +346,11 @@ def _count_journals(
 ) -> None:
     after = book.through(attempt, 0)
     values = points.live_values(layout, attempt, 0, after_seq=after, problems=problems)
-    for key, column in points.as_columns(values).items():
+    columns = points.as_columns(values)
+    for key, column in columns.items():
         book.update(key, column.steps, column.values)
+    if after and not columns and points.is_short(layout, attempt, after):
+        problems.append(GONE)
 
 
 def _version(path: Path) -> tuple[int, int] | None:

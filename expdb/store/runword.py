@@ -16,7 +16,7 @@ from typing import Final
 
 from expdb.errors import BadInput
 
-SIMPLE_SELECTOR: Final = re.compile(r"s-?[0-9]{1,18}|prev|-[1-9][0-9]{0,17}|parent|all")
+SIMPLE_SELECTOR: Final = re.compile(r"s-?[0-9]{1,38}|prev|-[1-9][0-9]{0,17}|parent|all")
 STEP: Final = re.compile(r"[0-9]{1,18}|best|last")
 SELECTORS: Final = "s2 (seed 2), prev, -2, parent, best, best:METRIC, all"
 

@@ -7,8 +7,8 @@ named in `unordered` until it is recounted from all of its visible points.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from expdb.errors import Corrupt
 from expdb.model import FORMAT, Series
 from expdb.store import fields
 from expdb.store.fields import Wrong
-from expdb.store.files import read_json, write_json
+from expdb.store.files import plain, read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +74,37 @@ class SeriesBook:
         new = _summarize(key, steps, values)
         self._series[key] = new if old is None else _merge(old, new)
 
+    def update_together(
+        self, keys: Sequence[str], steps: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        """Count further points of keys that were logged together: `values` is [key, step]."""
+        import numpy as np
+
+        if len(steps) == 0:
+            return
+        last = int(steps[0]) if bool(np.all(steps[1:] > steps[:-1])) else None
+        finite = np.asarray(np.isfinite(values).all(axis=1)).tolist()
+        at = np.arange(len(keys))
+        low, high = values.argmin(axis=1), values.argmax(axis=1)  # the first of equal ones
+        found = zip(
+            keys,
+            finite,
+            steps[low].tolist(),
+            values[at, low].tolist(),
+            steps[high].tolist(),
+            values[at, high].tolist(),
+            values[:, 0].tolist(),
+            values[:, -TAIL:].tolist(),
+            strict=True,
+        )
+        ends = len(steps), int(steps[0]), int(steps[-1])
+        for index, (key, is_finite, *extremes, first, tail) in enumerate(found):
+            old = self._series.get(key)
+            if is_finite and last is not None and (old is None or last > old.last_step):
+                self._series[key] = _extended(old, key, ends, extremes, first, tail)
+            else:
+                self.update(key, steps, values[index])
+
     def replace(self, key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
         """Recount a key from all of its visible points, at least one, sorted by step."""
         self.unordered.discard(key)
@@ -105,7 +136,7 @@ class SeriesBook:
             "unordered": sorted(self.unordered),
             "series": series,
         }
-        write_json(path, body, durable=durable)
+        write_json(path, body, durable=durable, is_plain=True)
 
 
 def load(path: Path) -> SeriesBook:
@@ -160,6 +191,43 @@ def _summarize(key: str, steps: NDArray[np.int64], values: NDArray[np.float64]) 
     )
 
 
+def _extended(
+    old: Series | None,
+    key: str,
+    ends: tuple[int, int, int],
+    extremes: Sequence[Any],
+    first: float,
+    tail: Sequence[float],
+) -> Series:
+    """Return a summary with later points, all finite, counted in; see `update_together`."""
+    count, first_step, last_step = ends
+    low_step, low, high_step, high = extremes
+    if old is None:
+        start = 0, 0, first_step, first
+    else:
+        start = old.count, old.nonfinite, old.first_step, old.first
+        tail = [*old.tail, *tail][-TAIL:]
+        if old.min is not None and old.min <= low:
+            low_step, low = old.min_step, old.min
+        if old.max is not None and old.max >= high:
+            high_step, high = old.max_step, old.max
+    return Series(
+        key=key,
+        count=start[0] + count,
+        nonfinite=start[1],
+        first_step=start[2],
+        first=start[3],
+        last_step=last_step,
+        last=tail[-1],
+        min_step=low_step,
+        min=low,
+        max_step=high_step,
+        max=high,
+        tail=tuple(tail),
+        nonfinite_step=None,
+    )
+
+
 def _trailing(steps: NDArray[np.int64], finite: NDArray[np.bool_]) -> int | None:
     import numpy as np
 
@@ -210,8 +278,12 @@ FIELDS = (
 )  # fmt: skip
 
 
+_values = attrgetter(*FIELDS)
+
+
 def _as_json(series: Series) -> dict[str, Any]:
-    return {name: getattr(series, name) for name in FIELDS}
+    found = dict(zip(FIELDS, _values(series), strict=True))
+    return plain(found) if series.nonfinite else found
 
 
 _FIELDS_OF = itemgetter(*FIELDS)

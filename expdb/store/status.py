@@ -84,6 +84,26 @@ def _is_kind(value: Any, kind: Any) -> bool:
 def write_status(layout: RunLayout, status: Status, *, durable: bool = True) -> None:
     """Replace status.json, with the sizes of all files of the run as they are now."""
     status.files = sizes(layout.root)
+    _write(layout, status, durable=durable)
+
+
+def relist(layout: RunLayout, folder: str) -> None:
+    """Let status.json list the files of one folder (`checkpoints`) as they are now.
+
+    Every other line stays: that a listed file is missing or short is all that tells of its damage.
+    """
+    try:
+        status = read_status(layout)
+    except (FileNotFoundError, Corrupt):
+        return
+    below = f"{folder}/"
+    kept = {path: size for path, size in status.files.items() if not path.startswith(below)}
+    now = {below + path: size for path, size in sizes(layout.root / folder).items()}
+    status.files = dict(sorted({**kept, **now}.items()))
+    _write(layout, status, durable=True)
+
+
+def _write(layout: RunLayout, status: Status, *, durable: bool) -> None:
     status.updated_at_ms = time.time_ns() // 1_000_000
     known = {name: getattr(status, name) for name in KINDS}
     body = {**status.unknown, "format": FORMAT, "needs": NEEDS, **known}

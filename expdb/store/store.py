@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from expdb.errors import BadInput, Corrupt, NotFound, Unsupported
 from expdb.model import FORMAT, NEEDS
-from expdb.store.files import create_bytes, encode_json, read_json
+from expdb.store.files import WORDS, create_bytes, encode_json, read_json
 from expdb.store.files import reason as reason  # the name by which the layers above know it
 from expdb.store.ids import new_id
 from expdb.store.layout import StoreLayout
@@ -27,6 +28,15 @@ class Store:
         return os.access(self.root, os.W_OK) and os.access(self.layout.meta, os.W_OK)
 
     @property
+    def why_not(self) -> str:
+        """Why it cannot be written, in plain words; for a store that is not `writable`."""
+        try:
+            is_frozen = bool(os.statvfs(self.layout.meta).f_flag & os.ST_RDONLY)
+        except OSError:
+            is_frozen = False
+        return WORDS[errno.EROFS if is_frozen else errno.EACCES]
+
+    @property
     def name(self) -> str:
         """The store as people are told of it: relative to the current folder if that is shorter."""
         return _short(self.root)
@@ -39,9 +49,16 @@ def open_store(root: Path, *, create: bool = False) -> Store:
         NotFound: there is none.
         Unsupported: a newer expdb wrote it.
         Corrupt: store.json is damaged, or the store cannot be made.
-        BadInput: it would be made in the top folder of a git repository.
+        BadInput: it would be made in the top folder of a git repository; its path is not UTF-8.
     """
     root = root.absolute()
+    try:
+        str(root).encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"the path of the store {_short(root)!a} is not UTF-8",
+            hint="another place: expdb --store DIR, or in training expdb.store=DIR",
+        ) from None
     layout = StoreLayout(root)
     try:
         data = read_json(layout.store_json)

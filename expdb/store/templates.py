@@ -7,23 +7,42 @@ and a number is given once, even where a definition was cut off and is made agai
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from expdb.store.journal import MAX_KEY_BYTES, MAX_KEYS, VALUES, encode_key, encode_template
+from expdb.store.journal import (
+    CRC,
+    FRAME,
+    MAGIC,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    VALUES,
+    encode_key,
+    encode_template,
+)
+
+HEAD, TAG = struct.Struct("<HI"), struct.Struct("<cI")
+"""What is the same in all frames of one template: before `seq`, and after it."""
 
 
 class Template:
     """The keys of one kind of step, with its packers: `V` records of one template have one size."""
 
-    __slots__ = ("frame", "keys", "number", "record_bytes")
+    __slots__ = ("floats", "frame_bytes", "head", "keys", "last", "number", "pack", "tag")
 
     def __init__(self, number: int, keys: tuple[str, ...]) -> None:
         self.number = number
         self.keys = keys
-        self.record_bytes = VALUES.size + 8 * len(keys)
-        self.frame = struct.Struct(f"<HIQcIqq{len(keys)}d")
-        """Head of a frame and its one V record, without the checksum."""
+        record_bytes = VALUES.size + 8 * len(keys)
+        self.frame_bytes = FRAME.size + record_bytes + CRC.size
+        self.pack = struct.Struct(f"<6sQ5sqq{len(keys)}d").pack
+        """(head, seq, tag, step, time, values...) -> a frame of one V record, but its checksum."""
+        self.head = HEAD.pack(MAGIC, record_bytes)
+        self.tag = TAG.pack(b"V", number)
+        self.floats = (float,) * len(keys)
+        """The types of values that need no look."""
+        self.last: tuple[int, int, Sequence[float]] = (0, 0, ())
+        """Frame, step and values of its last record; one assignment, so never half of it."""
 
 
 class Definition(NamedTuple):
@@ -60,6 +79,21 @@ class Templates:
         """Make a definition known, once it is on its way to the journal before any value."""
         self._numbers.update(definition.numbers)
         self._by_keys[definition.template.keys] = definition.template
+
+    def close(self) -> None:
+        """Know no template from now on; `latest` still answers."""
+        self.get = dict[tuple[str, ...], Template]().get
+
+    def latest(self) -> dict[str, tuple[int, float]]:
+        """Return key -> (step, value) of its last record, keys in the order of their first."""
+        frames: dict[str, int] = {}
+        found: dict[str, tuple[int, float]] = {}
+        for template in list(self._by_keys.values()):
+            frame, step, values = template.last
+            for key, value in zip(template.keys, values, strict=False):  # none yet, at first
+                if frame > frames.get(key, 0):
+                    frames[key], found[key] = frame, (step, value)
+        return found
 
     def records(self) -> bytes:
         """Return the records that define everything; empty when there is nothing."""

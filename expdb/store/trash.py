@@ -3,6 +3,7 @@
     .expdb/trash/<run id>/        the run folder as it was
     .expdb/trash/<run id>.json    {"format", "needs", "run", "name", "path", "bytes", "op",
                                    "removed_at_ms"}
+    .expdb/trash/<run id>~2/      another one of that id, imported again and removed again
 
 Invariant: a run moves by one rename, there and back, so that it is in the store or in the trash,
 whole in either. The file beside it is written before and removed after; alone it means nothing.
@@ -11,13 +12,14 @@ whole in either. The file beside it is written before and removed after; alone i
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expdb.errors import BadInput, Corrupt, NotFound, Refused
+from expdb.errors import BadInput, Corrupt, Refused
 from expdb.model import FORMAT, NEEDS
 from expdb.store import files
 from expdb.store.ids import is_id
@@ -25,6 +27,8 @@ from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.status import sizes
 
 FOLDER = re.compile(r"exp=[^/\0]+")
+PLACE = re.compile(r"([^~]+)(?:~[1-9][0-9]*)?")
+CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +43,17 @@ class Trashed:
     bytes: int
     op: str
     removed_at_ms: int
+    place: str
+    """The name of its folder in the trash: the id, `<id>~2` where that was taken."""
 
 
 def put(layout: StoreLayout, run_dir: Path, *, name: str, op: str) -> None:
     """Move a run folder into the trash.
 
     Raises:
-        Refused: a run of that id is there already.
         OSError: it cannot be moved; it is where it was.
     """
     run = RunLayout(run_dir).id
-    target = layout.trash / run
-    require_room(layout, run)
     if not layout.trash.is_dir():
         files.make_dir(layout.trash)
     body = {
@@ -63,35 +66,81 @@ def put(layout: StoreLayout, run_dir: Path, *, name: str, op: str) -> None:
         "op": op,
         "removed_at_ms": time.time_ns() // 1_000_000,
     }
-    files.write_json(_note(layout, run), body)
-    run_dir.rename(target)
+    place, number = run, 1
+    while (layout.trash / place).exists():
+        number += 1
+        place = f"{run}~{number}"
+    files.write_json(_note(layout, place), body)
+    run_dir.rename(layout.trash / place)
     files.fsync_dir(layout.trash)
     files.fsync_dir(run_dir.parent)
 
 
-def take_out(layout: StoreLayout, run: str) -> Path:
+def take_out(layout: StoreLayout, entry: Trashed) -> Path:
     """Move a run folder back to where it came from, and return it.
 
     Raises:
-        NotFound: it is not in the trash.
         Refused: a run of that id is in the store.
         Corrupt: nothing says where it came from.
         OSError: it cannot be moved; it is where it was.
     """
-    entry = find(layout, run)
     target = _home(layout, entry)
     if target.exists():
         raise Refused(
-            f"run {run} is in the store again; the one in the trash stays there",
-            hint=f"look at both: expdb show {run}",
+            f"run {entry.run} is in the store again; the one in the trash stays there",
+            hint=f"remove that one first: expdb rm {entry.run}",
         )
     if not target.parent.is_dir():
         files.make_dir(target.parent)
-    (layout.trash / run).rename(target)
+    (layout.trash / entry.place).rename(target)
     files.fsync_dir(target.parent)
     files.fsync_dir(layout.trash)
-    _note(layout, run).unlink(missing_ok=True)
+    _note(layout, entry.place).unlink(missing_ok=True)
     return target
+
+
+def drop(layout: StoreLayout, entry: Trashed) -> None:
+    """Delete a run of the trash that the store has again, byte for byte.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    folder = layout.trash / entry.place
+    temp = files.temp_path(folder)
+    folder.rename(temp)
+    _note(layout, entry.place).unlink(missing_ok=True)
+    shutil.rmtree(temp)
+
+
+def difference(layout: StoreLayout, entry: Trashed, run_dir: Path) -> str:
+    """Return the first path in which a run of the trash differs from a folder; empty for none.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    mine, theirs = _files(layout.trash / entry.place), _files(run_dir)
+    for name in sorted({*mine, *theirs}):
+        if name not in mine or name not in theirs or not _are_same(mine[name], theirs[name]):
+            return name
+    return ""
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    if one.is_symlink() or other.is_symlink():
+        return False
+    if one.is_dir() or other.is_dir():
+        return one.is_dir() and other.is_dir()
+    if one.stat().st_size != other.stat().st_size:
+        return False
+    with one.open("rb") as left, other.open("rb") as right:
+        while chunk := left.read(CHUNK):
+            if chunk != right.read(CHUNK):
+                return False
+    return True
 
 
 def entries(layout: StoreLayout) -> list[Trashed]:
@@ -100,32 +149,12 @@ def entries(layout: StoreLayout) -> list[Trashed]:
         names = sorted(path.name for path in layout.trash.iterdir() if path.is_dir())
     except FileNotFoundError:
         return []
-    found = [_entry(layout, name) for name in names if is_id(name)]
+    found = [
+        _entry(layout, name)
+        for name in names
+        if (match := PLACE.fullmatch(name)) and is_id(match[1])
+    ]
     return sorted(found, key=lambda one: (one.removed_at_ms, one.run), reverse=True)
-
-
-def find(layout: StoreLayout, run: str) -> Trashed:
-    """Return one run of the trash by its full id.
-
-    Raises:
-        NotFound: it is not there.
-    """
-    if not is_id(run) or not (layout.trash / run).is_dir():
-        raise NotFound(f"run {run} is not in the trash", hint="expdb rm --list")
-    return _entry(layout, run)
-
-
-def require_room(layout: StoreLayout, run: str) -> None:
-    """Refuse where the trash has a run of that id.
-
-    Raises:
-        Refused: it has.
-    """
-    if (layout.trash / run).exists():
-        raise Refused(
-            f"another run {run} is in the trash already; nothing written",
-            hint="expdb rm --list",
-        )
 
 
 def size_of(run_dir: Path) -> int:
@@ -133,14 +162,14 @@ def size_of(run_dir: Path) -> int:
     return sum(sizes(run_dir).values())
 
 
-def _note(layout: StoreLayout, run: str) -> Path:
-    return layout.trash / f"{run}.json"
+def _note(layout: StoreLayout, place: str) -> Path:
+    return layout.trash / f"{place}.json"
 
 
-def _entry(layout: StoreLayout, run: str) -> Trashed:
-    folder = layout.trash / run
+def _entry(layout: StoreLayout, place: str) -> Trashed:
+    folder, run = layout.trash / place, place.partition("~")[0]
     try:
-        data = files.read_json(_note(layout, run))
+        data = files.read_json(_note(layout, place))
     except (FileNotFoundError, Corrupt):
         data = {}
     when, size = data.get("removed_at_ms"), data.get("bytes")
@@ -151,6 +180,7 @@ def _entry(layout: StoreLayout, run: str) -> Trashed:
         bytes=size if isinstance(size, int) else size_of(folder),
         op=_text(data, "op"),
         removed_at_ms=when if isinstance(when, int) else int(folder.stat().st_ctime * 1000),
+        place=place,
     )
 
 
@@ -181,11 +211,11 @@ def _home(layout: StoreLayout, entry: Trashed) -> Path:
     folder, _, name = entry.path.partition("/")
     if FOLDER.fullmatch(folder) and name == f"run={entry.run}":
         return layout.root / folder / name
-    experiment = _text(_identity(layout.trash / entry.run), "experiment")
+    experiment = _text(_identity(layout.trash / entry.place), "experiment")
     try:
         return layout.run_dir(experiment, entry.run)
     except BadInput:
         raise Corrupt(
             f"nothing says which experiment run {entry.run} of the trash is of",
-            hint=f"the folder: {layout.trash / entry.run}",
+            hint=f"the folder: {layout.trash / entry.place}",
         ) from None

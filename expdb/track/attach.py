@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from expdb.errors import BadInput, Corrupt, Refused
+from expdb.errors import BadInput, Corrupt, ExpdbError, Refused
 from expdb.git.worktree import WorkTree, find_worktree
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
@@ -23,7 +23,8 @@ from expdb.store.head import Head, read_head
 from expdb.store.layout import RunLayout
 from expdb.store.locate import find_store
 from expdb.store.marks import touch_status
-from expdb.store.runs import find_run_dir, read_run
+from expdb.store.recover import run_lock
+from expdb.store.runs import find_run_dir, read_run, require_here
 from expdb.store.runword import parse
 from expdb.store.store import Store, open_store, reason
 from expdb.track.console import Console
@@ -32,6 +33,9 @@ from expdb.track.rank_log import RankLog
 from expdb.track.resume import find_run
 from expdb.track.scalars import whole_step
 from expdb.track.side import SideFiles
+
+WAIT_S: Final = 60.0
+"""How long a run may be locked by another process, which mends it, before this one gives up."""
 
 
 class AttachedRun(Logs):
@@ -43,7 +47,7 @@ class AttachedRun(Logs):
         self.attempt, self.rank, self.step = attempt, rank, step
         self.console = Console(mode="quiet")
         self._redactor = Redactor(environment=os.environ)
-        self._log = RankLog(layout, attempt, rank, on_trouble=self._say_trouble)
+        self._log = RankLog(layout, attempt, rank, on_trouble=self.console.warning)
         self._media, self._queue = self._log.media, self._log.queue
         self._side = SideFiles(self._say_trouble)
 
@@ -76,6 +80,9 @@ class AttachedRun(Logs):
             ) from error
         self._log.close()
 
+    def _say_trouble(self, message: str) -> None:
+        self._log.outage.trouble(message)
+
     def _require_open(self) -> None:
         if self._log.is_forked:
             raise BadInput(
@@ -97,7 +104,13 @@ class AttachedRun(Logs):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.finish()
+        try:
+            self.finish()
+        except ExpdbError as trouble:
+            if error is None:
+                raise
+            # What went wrong first is what the script has to hear of.
+            self._say_trouble(trouble.message)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an attached run cannot be pickled: it belongs to the process that made it")
@@ -111,8 +124,10 @@ def attach(run: str, *, store: str | os.PathLike[str] | None = None) -> Attached
     the one found upward from the current folder.
 
     Raises:
-        NotFound, Ambiguous, BadInput: the word names no run, or there is no store.
+        NotFound, Ambiguous, BadInput: the word names no run, or there is no store; or the run was
+            removed at this moment.
         Refused: the run has no attempt to add to.
+        Conflict: another process mends the run, and does so for a minute.
         Corrupt: the store cannot be written.
     """
     said = os.fspath(store) if store is not None else os.environ.get("EXPDB_STORE")
@@ -129,7 +144,10 @@ def attach(run: str, *, store: str | os.PathLike[str] | None = None) -> Attached
     if step is None:
         step = read_run(layout.root, store_root=opened.root).last_step or 0
     try:
-        rank = writers.claim_attached(layout, numbers[-1])
+        # `rm` looks for writers under this lock: it sees this one, or has moved the run before.
+        with run_lock(opened.root, layout, wait_s=WAIT_S):
+            require_here(layout)
+            rank = writers.claim_attached(layout, numbers[-1])
         handle = AttachedRun(opened, layout, attempt=numbers[-1], rank=rank, step=step)
         touch_status(layout)
     except OSError as error:

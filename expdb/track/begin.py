@@ -95,7 +95,7 @@ def begin_run(
             number=number,
             pin=pin,
             started_at_ms=time.time_ns() // 1_000_000,
-            environment=describe(world_size),
+            environment=describe(store.layout, world_size),
             work_tree=work_tree,
         )
         attempt_files.write_pin(layout, attempt)

@@ -22,7 +22,7 @@ from expdb.model import Checkpoint
 from expdb.store import checkpoints as folders
 from expdb.store.files import fsync_dir
 from expdb.store.layout import RunLayout
-from expdb.track.retention import Candidate, keep_of, removable
+from expdb.store.retention import Candidate, keep_of, removable
 from expdb.track.state import OWN_FILE, Part, load_into
 
 if TYPE_CHECKING:

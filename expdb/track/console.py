@@ -12,9 +12,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from io import StringIO
+from io import FileIO, StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -49,7 +49,9 @@ class Console:
         dumb = os.environ.get("TERM", "") in ("", "dumb")
         self._has_bar = mode == "auto" and self._stream.isatty() and not dumb
         self._ascii = use_ascii(self._stream, os.environ)
-        self._log = log_path.open("a", encoding="utf-8") if log_path is not None else None
+        self._log = log_path.open("ab", buffering=0) if log_path is not None else None
+        self._is_cut = False
+        """Whether a full disk cut off the last line of the log."""
         self._drawn = ""
         self._drawn_at = 0.0
         self._progress: Progress | None = None
@@ -62,7 +64,7 @@ class Console:
         self.base_name = ""
         self.base_values: Mapping[int, float] = {}
         """Step -> the objective of the run that this one is measured against."""
-        self._latest: Mapping[str, tuple[int, float]] = {}
+        self._latest: Callable[[], Mapping[str, tuple[int, float]]] = dict
 
     def introduce(
         self,
@@ -73,7 +75,7 @@ class Console:
         objective: Objective | None,
         base_name: str,
         base_values: Mapping[int, float],
-        latest: Mapping[str, tuple[int, float]],
+        latest: Callable[[], Mapping[str, tuple[int, float]]],
     ) -> None:
         """Say what starts, and keep what later lines are measured against."""
         self.experiment, self.run, self.objective = text.plain(experiment), run, objective
@@ -108,17 +110,21 @@ class Console:
         """Print one line above the bar, and write it to the log."""
         self._say_data()
         line = text.plain(self._redactor.text(line))
-        try:
-            if self._log is not None:
-                self._log.write(line + "\n")
-                self._log.flush()
-        except OSError:
-            self._log = None  # a full disk: the journal says it, and the lines still print
+        if self._log is not None:
+            self._keep(self._log, line)
         shown = not self._quiet or line.startswith(("warning:", "error:"))
         if shown and not only_log:
             self._erase()
             self._write((text.to_ascii(line) if self._ascii else line) + "\n")
             self._draw(force=True)
+
+    def _keep(self, log: FileIO, line: str) -> None:
+        """Write a line to the log; on a full disk it only prints, and later ones are written."""
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        try:
+            self._is_cut = log.write(b"\n" + data if self._is_cut else data) < len(data)
+        except OSError:
+            pass
 
     def warning(self, message: str) -> None:
         """Print a warning."""
@@ -177,7 +183,7 @@ class Console:
         """
         found = {
             key: value
-            for key, (at, value) in self._latest.items()
+            for key, (at, value) in self._latest().items()
             if at == step and key.startswith(("val/", "eval/"))
         }
         if not found:
@@ -226,9 +232,9 @@ class Console:
             what += f"; step {steps} removed ({keep})"
         self.step_line(step, "saved", what)
 
-    def warn(self, step: int, message: str, runbook: str = "") -> None:
-        """Print what a rule found, and what to do about it."""
-        self.step_line(step, "warn", message)
+    def warn(self, step: int, message: str, runbook: str = "", *, severity: str = "warn") -> None:
+        """Print what a rule found, how severe it is, and what to do about it."""
+        self.step_line(step, severity, message)
         if runbook:
             self.line(f"{'':{self._margin() + 1}}runbook: {runbook}")
 

@@ -10,18 +10,12 @@ from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
+from expdb.store.media_recorder import MediaRecorder
+from expdb.store.recorder import Recorder
+from expdb.track.failure import failure_words
 
 if TYPE_CHECKING:
     from expdb.track.run import Run
-
-
-def failure_words(error: BaseException) -> str:
-    """Return the kind and the first line of an error."""
-    if isinstance(error, SystemExit):
-        return f"the script ended with exit code {error.code}"
-    said = error.message if isinstance(error, ExpdbError) else str(error)
-    first = said.strip().split("\n")[0]
-    return f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 def interrupted_words(layout: RunLayout, step: int) -> str:
@@ -42,6 +36,15 @@ def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:
         return False
 
 
+def where_points_are(recorder: Recorder, media: MediaRecorder) -> str:
+    """Return in words what a process that cannot end well takes with it when it goes."""
+    waiting = recorder.num_waiting + media.num_waiting
+    if not waiting:
+        return "its points are in the journal"
+    noun = "1 record is" if waiting == 1 else f"{waiting:,} records are"
+    return f"{noun} in memory only, the rest in the journal"
+
+
 def leave_in_child(run: Run | None) -> None:
     """Give up the handle in a forked child: the run stays with its parent."""
     if run is not None:
@@ -50,12 +53,33 @@ def leave_in_child(run: Run | None) -> None:
         run._media.abandon()
 
 
+def end_by(run: Run, error: BaseException | None) -> None:
+    """End a run as its `with` block ended; an error goes on unchanged, whatever else fails.
+
+    Raises:
+        Corrupt: there is no error, and what was logged could not be written.
+    """
+    if error is None or (isinstance(error, SystemExit) and not error.code):
+        run.finish()
+        return
+    try:
+        if isinstance(error, KeyboardInterrupt):
+            run._interrupt()
+        else:
+            run.fail(failure_words(error), error=error)
+    except ExpdbError as trouble:  # what went wrong first is what the script has to hear of
+        run.console.warning(trouble.message)
+
+
 def end_at_exit(run: Run | None) -> None:
     """End a run that its script forgot: nobody can tell then whether it was meant to end here."""
     if run is None or not run._is_ours():
         return
     error = getattr(sys, "last_value", None)
-    if error is not None:
-        run.__exit__(type(error), error, None)
-    else:
-        run.fail("the script ended without run.finish()")
+    try:
+        if error is not None:
+            run.__exit__(type(error), error, None)
+        else:
+            run.fail("the script ended without run.finish()")
+    except ExpdbError as failure:
+        run.console.warning(failure.message)

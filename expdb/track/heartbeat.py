@@ -21,7 +21,8 @@ from expdb.store.store import reason
 class Heartbeat:
     """Beats every 10 s and syncs every `sync_s` until it is stopped.
 
-    `live` is the file that it touches; `beside` is called after each sync of the journal.
+    `live` is the file that it touches; `beside` is called after each sync of the journal,
+    `on_good` after each beat that was written.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class Heartbeat:
         on_trouble: Callable[[str], None],
         live: Path | None = None,
         beside: Callable[[], None] = lambda: None,
+        on_good: Callable[[], None] = lambda: None,
     ) -> None:
         self._live = live or layout.attempt(attempt) / "live.json"
         self._recorder = recorder
-        self._beside = beside
+        self._beside, self._on_good = beside, on_good
         self._sync_s = max(0.5, sync_s)
         self._on_trouble = on_trouble
         self._stopped = threading.Event()
@@ -69,3 +71,5 @@ class Heartbeat:
             self._recorder.save_book()
         except OSError as error:
             self._on_trouble(f"store: no heartbeat ({reason(error)})")
+        else:
+            self._on_good()

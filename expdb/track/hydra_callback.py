@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from expdb.track.run import Run
 
 
+class _Left(SystemExit):
+    """A `sys.exit` of a job. A worker of a launcher lives on then, and sends it to its parent as a
+    pickle: by that the job is surely left, and its run ends.
+    """
+
+    def __init__(self, code: Any, end: Callable[[], None]) -> None:
+        super().__init__(*(() if code is None else (code,)))
+        self._end = end
+
+    def __reduce__(self) -> tuple[type[SystemExit], tuple[Any, ...]]:
+        self._end()
+        return SystemExit, self.args
+
+
 class ExpdbCallback(Callback):
     """What `conf/hydra/callbacks/expdb.yaml` names; its keys are the arguments."""
 
@@ -49,6 +63,8 @@ class ExpdbCallback(Callback):
         Raises:
             SystemExit: it could not be started; why is said on stderr.
         """
+        if self._run is not None:  # the job before left a worker that lives on
+            self._end_at_exit()
         self._run = _or_exit(lambda: self._start(config))
         held.hold(self._run)
         self._left, self._exit = None, sys.exit
@@ -83,7 +99,7 @@ class ExpdbCallback(Callback):
         return start(task, name=self._name, objective=self._objective)
 
     def _leave(self, code: Any = None) -> NoReturn:
-        left = SystemExit(code)
+        left = _Left(code, self._end_at_exit)
         if threading.current_thread() is threading.main_thread():
             self._left = left
         raise left

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,8 @@ def variant_of(
     Values are written one way: `1e-2` and `0.01` are one variant. Of a key given twice the last
     value counts, as in Hydra. The value of a secret is not part of it.
     """
+    if not overrides:
+        return ""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     out: dict[str, str] = {}
@@ -112,14 +114,23 @@ def experiment(job: Job, name: str | None, experiment_key: str) -> str:
     return name or experiment_of(job.overrides, experiment_key)
 
 
-def added_keys(job: Job, keys: Sequence[str], experiment_key: str) -> dict[str, str]:
+Base = tuple[Mapping[str, str], Any]
+"""The group choices of a composed config, and the config without Hydra's own part, unresolved."""
+
+
+def added_keys(
+    job: Job,
+    keys: Sequence[str],
+    experiment_key: str,
+    compose: Callable[[Sequence[str]], Base | None] | None = None,
+) -> dict[str, str]:
     """Return key -> nearest known key (or "") of the keys that the base config lacks.
 
     The base is the primary config composed with the same group choices and without the experiment.
     Who adds a key on the command line with `+` means it: such a key is returned only if a known one
-    is near.
+    is near. `compose` gives a config for group choices; by default the loader of this job does.
     """
-    known = _base_keys(job, experiment_key) if keys else None
+    known = _base_keys(job, experiment_key, compose or _loaded(job)) if keys else None
     if known is None:
         return {}
     said = {text.lstrip("+").partition("=")[0] for text in job.overrides if text.startswith("+")}
@@ -128,40 +139,52 @@ def added_keys(job: Job, keys: Sequence[str], experiment_key: str) -> dict[str, 
     return {key: near for key, near in found.items() if near or key not in said}
 
 
-def _base_keys(job: Job, experiment_key: str) -> set[str] | None:
-    """Return the dotted keys of the base config; None when it cannot be composed here."""
-    if job.config_name is None:
-        return None
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-    from hydra.types import RunMode
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+def _loaded(job: Job) -> Callable[[Sequence[str]], Base | None]:
+    """Return what composes with the loader of this job."""
 
-    if not GlobalHydra.instance().is_initialized():
-        return None  # a launcher that runs the job in another process keeps no loader
+    def compose(groups: Sequence[str]) -> Base | None:
+        if job.config_name is None:
+            return None  # no Hydra job: it need not be loaded
+        from hydra.core.global_hydra import GlobalHydra
+        from hydra.errors import HydraException
+        from hydra.types import RunMode
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
 
-    def compose(groups: list[str]) -> Any:
+        if not GlobalHydra.instance().is_initialized():
+            return None  # a launcher that runs the job in another process keeps no loader
         loader = GlobalHydra.instance().config_loader()
-        return loader.load_configuration(job.config_name, groups, run_mode=RunMode.RUN)
+        try:
+            base = loader.load_configuration(job.config_name, list(groups), run_mode=RunMode.RUN)
+            raw: Any = OmegaConf.to_container(base, resolve=False)
+        except (HydraException, OmegaConfBaseException):
+            return None
+        return base.hydra.runtime.choices, {k: v for k, v in raw.items() if k != "hydra"}
 
-    try:
-        base = compose([])
-        own = base.hydra.runtime.choices
-        chosen = [
-            (group, choice)
-            for group, choice in job.choices
-            if group.partition("@")[0] != experiment_key and own.get(group) != choice
-        ]
-        if chosen:
-            # A group that the defaults list lacks can only be appended.
-            base = compose([f"{'' if g in own else '+'}{g}={c}" for g, c in chosen])
-        raw: Any = OmegaConf.to_container(base, resolve=False)
-    except (HydraException, OmegaConfBaseException):
-        return (
-            None  # the base cannot stand without its experiment: there is nothing to compare with
-        )
-    return set(leaves(canonical({key: value for key, value in raw.items() if key != "hydra"})))
+    return compose
+
+
+def _base_keys(
+    job: Job, experiment_key: str, compose: Callable[[Sequence[str]], Base | None]
+) -> set[str] | None:
+    """Return the dotted keys of the base config.
+
+    None when it cannot stand without its experiment, or not be composed here: there is nothing to
+    compare with.
+    """
+    base = compose(())
+    if base is None:
+        return None
+    own = base[0]
+    chosen = [
+        (group, choice)
+        for group, choice in job.choices
+        if group.partition("@")[0] != experiment_key and own.get(group) != choice
+    ]
+    if chosen:
+        # A group that the defaults list lacks can only be appended.
+        base = compose([f"{'' if g in own else '+'}{g}={c}" for g, c in chosen])
+    return None if base is None else set(leaves(canonical(base[1])))
 
 
 def _is_open(key: str, known: Collection[str]) -> bool:

@@ -55,12 +55,13 @@ class Logs(ABC):
     def _changed(self, *, is_event: bool = False) -> None:
         """Make it known that there is something new beside the points."""
 
+    @abstractmethod
     def _say_trouble(self, message: str) -> None:
-        self.console.warning(message)
+        """Say what is wrong with the store, once."""
 
     def _where(self, key: Any, step: int | None) -> tuple[str, int, str]:
         self._require_open()
-        if self._queue:
+        if self._queue.pending:
             self._queue.drain()
         name = media.checked_key(key)
         at = self.step if step is None else whole_step(step)
@@ -173,13 +174,14 @@ class Logs(ABC):
 
     def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
         """Record what a rule found, and say it."""
+        self._require_open()
         said = self._redactor.text(message)
         self._side.write("an event", lambda: add_event(self.layout, step, severity, rule, said))
         self._changed(is_event=True)
         if severity == "info":
             self.console.step_line(step, "info", f"{rule}: {message}")
         else:
-            self.console.warn(step, f"{rule}: {message}", runbook)
+            self.console.warn(step, f"{rule}: {message}", runbook, severity=severity)
 
     def artifact(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Copy a file, or a folder with all in it, into the run; `name` is that of the path unless

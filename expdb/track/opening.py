@@ -53,7 +53,7 @@ def open_console(
         objective=begun.objective,
         base_name=parent.id[:4] if parent is not None else "",
         base_values=_base_values(begun.store.root, begun, handle, parent),
-        latest=handle.latest,
+        latest=lambda: handle.latest,
     )
     if attempt.pin.pinned is not None and settings["dirty"] != "allow":
         for why in attempt.pin.reasons:

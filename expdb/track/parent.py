@@ -1,12 +1,14 @@
 """What a new run descends from and is measured against.
 
 The parent is the fork's run, else HEAD of the work tree, else the ref `baseline`, else the latest
-finished run of the experiment `baseline` without overrides, else none. It is recorded; weights are
-loaded only when asked.
+finished run of the experiment `baseline` without overrides, else none. Other seeds of one config
+are siblings: where that run differs from the new one in the seed alone, its own parent counts. It
+is recorded; weights are loaded only when asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from expdb.errors import Corrupt, ExpdbError
@@ -22,19 +24,44 @@ BASELINE = "baseline"
 
 
 def find_parent(
-    store: Store, git_dir: Path | None, fork: RunAt | None, *, variant: str = ""
+    store: Store,
+    git_dir: Path | None,
+    fork: RunAt | None,
+    *,
+    variant: str = "",
+    is_sibling: Callable[[Run], bool] = lambda _: False,
 ) -> tuple[RunAt, Run] | None:
     """Return the parent of a run of this variant that starts now, and its run as it is in the
     store.
+
+    `is_sibling` tells whether a run differs from the new one in the seed alone.
     """
+    found = _first(store, git_dir, fork, variant)
+    if fork is not None:
+        return found
+    seen: set[str] = set()
+    while found is not None and is_sibling(found[1]) and found[0].run not in seen:
+        seen.add(found[0].run)
+        above = found[1].parent
+        found = _read(store, above) if above is not None else None
+    return None if found is not None and found[0].run in seen else found
+
+
+def _first(
+    store: Store, git_dir: Path | None, fork: RunAt | None, variant: str
+) -> tuple[RunAt, Run] | None:
     for at in _named(store, git_dir, fork):
-        try:
-            folder = find_run_dir(store.root, at.run)
-            return at, read_run(folder, store_root=store.root)
-        except ExpdbError:
-            continue  # a name that outlived its run says nothing about this one
+        if (found := _read(store, at)) is not None:
+            return found
     run = _latest_baseline(store, variant)
     return (RunAt(run=run.id), run) if run is not None else None
+
+
+def _read(store: Store, at: RunAt) -> tuple[RunAt, Run] | None:
+    try:
+        return at, read_run(find_run_dir(store.root, at.run), store_root=store.root)
+    except ExpdbError:
+        return None  # a name that outlived its run says nothing about this one
 
 
 def _named(store: Store, git_dir: Path | None, fork: RunAt | None) -> list[RunAt]:

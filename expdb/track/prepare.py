@@ -22,6 +22,7 @@ from expdb.track.config import Composed, plain_section, read_config
 from expdb.track.folder import store_of_run_dir
 from expdb.track.job import Job, current_job, experiment, variant_of
 from expdb.track.launch import Launch, find_launch
+from expdb.track.scalars import whole_seed
 from expdb.track.settings import declared_objective, effective, objective_of
 
 
@@ -86,7 +87,8 @@ def prepare(
     if settings["mode"] == "off":
         return None
     known = composed.redactor.known
-    own_seed = seed if seed is not None else _seed(composed, settings["seed_key"])
+    own_seed = _seed(composed, settings["seed_key"]) if seed is None else seed
+    own_seed = None if own_seed is None else whole_seed(own_seed)
     own_objective = (
         objective_of(objective)
         if objective is not None
@@ -141,7 +143,7 @@ def _open(root: Path) -> Store:
     store = open_store(root, create=True)
     if not store.writable:
         raise Corrupt(
-            f"cannot write to the store {store.name}: no permission",
+            f"cannot write to the store {store.name}: {store.why_not}",
             hint="another place: python train.py ... expdb.store=DIR",
         )
     return store

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from expdb.errors import Conflict
+from expdb.errors import Conflict, ExpdbError
 from expdb.model import Objective
 from expdb.store import writers
 from expdb.store.files import reason
@@ -160,7 +160,7 @@ class QuietRun:
         if self._log is not None:
             self._log.close()
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, *, error: BaseException | None = None) -> None:
         """Seal what this rank recorded."""
         self.finish()
 
@@ -177,4 +177,9 @@ class QuietRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.finish()
+        try:
+            self.finish()
+        except ExpdbError as trouble:
+            if error is None:
+                raise
+            self._say_trouble(trouble.message)  # the script has to hear what went wrong first

@@ -20,8 +20,9 @@ from expdb.store.layout import RunLayout
 from expdb.store.marks import touch_status
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
-from expdb.track.ending import count_others
+from expdb.track.ending import count_others, where_points_are
 from expdb.track.heartbeat import Heartbeat
+from expdb.track.outage import Outage
 from expdb.track.scalars import DeviceQueue, sorted_out
 
 SYNC_S = 5.0
@@ -44,7 +45,8 @@ class RankLog:
         sync_s: float = SYNC_S,
     ) -> None:
         self.layout, self.attempt, self.rank = layout, attempt, rank
-        self._on_trouble = on_trouble
+        self.outage = Outage(on_trouble)
+        self._on_trouble = on_trouble = self.outage.trouble
         self.recorder = Recorder(
             layout, run=layout.id, attempt=attempt, rank=rank, on_trouble=on_trouble
         )
@@ -60,6 +62,7 @@ class RankLog:
             on_trouble=on_trouble,
             live=layout.rank_owner(attempt, rank),
             beside=self.media.sync,
+            on_good=self.outage.works,
         )
         self._heartbeat.start()
         self.is_open, self.is_forked = True, False
@@ -76,12 +79,15 @@ class RankLog:
                 recorded.
         """
         now = time.time_ns() // 1_000_000
-        host, device, refused = sorted_out(metrics, step)
-        if host:
-            self.recorder.write(tuple(host), tuple(host.values()), step, now)
-        if device:
-            self.queue.put(device, step, now)
-        if self.queue:
+        keys, values = tuple(metrics), tuple(metrics.values())
+        refused: list[str] = []
+        if not self.recorder.write(keys, values, step, now, tuple(map(type, values))):
+            host, device, refused = sorted_out(metrics, step)
+            if host:
+                self.recorder.write(tuple(host), tuple(host.values()), step, now)
+            if device:
+                self.queue.put(device, step, now)
+        if self.queue.pending:
             self.queue.drain()
         if refused:
             raise BadInput("; ".join(refused), hint="the other values of this call are recorded")
@@ -107,7 +113,7 @@ class RankLog:
         except OSError as error:
             raise Corrupt(
                 f"rank {self.rank} of {self.layout.id} could not be finished: {reason(error)};"
-                " its points are in the journal",
+                f" {where_points_are(self.recorder, self.media)}",
                 hint=f"free some space, then: expdb show {self.layout.id[:4]}",
             ) from error
         lost = self.recorder.num_dropped + self.media.num_dropped

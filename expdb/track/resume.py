@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from expdb import digest, text
 from expdb.errors import Corrupt, ExpdbError, NotFound, Refused
@@ -23,14 +23,19 @@ from expdb.store.checkpoints import recover as recover_checkpoints
 from expdb.store.head import Head
 from expdb.store.ids import is_id
 from expdb.store.layout import RunLayout
+from expdb.store.marks import touch_status
 from expdb.store.recover import recount, recover, run_lock
 from expdb.store.refs import read_refs
-from expdb.store.runs import find_run_dir, read_run, run_dirs
+from expdb.store.runs import find_run_dir, read_run, require_here, run_dirs
 from expdb.store.series import SeriesBook
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store
 from expdb.track.config import Composed
 from expdb.track.environment import describe
+
+WAIT_S: Final = 10.0
+"""How long another process may hold the run's lock: one that attaches does for some milliseconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,8 @@ def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
         Refused: it says what can be done instead.
     """
     short = f"{run.id[:4]} {text.plain(run.name)}"
-    if run.state is RunState.RUNNING:
-        raise Refused(f"{short} is running", hint=f"look at it: expdb show {run.id[:4]}")
+    if run.state.is_alive:
+        raise Refused(f"{short} is {run.state}", hint=f"look at it: expdb show {run.id[:4]}")
     if run.state is RunState.LOST and not assume_dead:
         raise Refused(
             f"{short} ran on another host and gave no sign for 10 minutes",
@@ -135,13 +140,17 @@ def join_run(
 
     Raises:
         Refused: the run is alive or finished, or another process resumes it at this moment.
+        NotFound: another process removed it at this moment.
     """
     layout = RunLayout(store.root / run.path)
-    if not (assume_dead and run.state is RunState.RUNNING):
+    if not (assume_dead and run.state.is_alive):
         require_can_resume(run, assume_dead=assume_dead)
     recover(store.root, layout, assume_dead=assume_dead)
-    with run_lock(store.root, layout):
+    with run_lock(store.root, layout, wait_s=WAIT_S):
+        require_here(layout)
         number = _claim(store, run, layout)
+        # Should it die before its status, the index has to look at what it changed.
+        touch_status(layout)
         # A save cut off between its two renames left a whole checkpoint under another name.
         recover_checkpoints(layout)
         step, warnings = last_good(layout)
@@ -150,7 +159,7 @@ def join_run(
             pin=pin,
             started_at_ms=time.time_ns() // 1_000_000,
             resumed_from=step,
-            environment=describe(world_size),
+            environment=describe(store.layout, world_size),
             work_tree=work_tree,
         )
         attempt_files.write_pin(layout, attempt)

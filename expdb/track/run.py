@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from expdb import text
@@ -21,6 +21,7 @@ from expdb.errors import BadInput, Corrupt, ExpdbError
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
+from expdb.store.last_words import marked
 from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
@@ -32,13 +33,16 @@ from expdb.track.console import Console
 from expdb.track.ending import (
     count_others,
     end_at_exit,
-    failure_words,
+    end_by,
     interrupted_words,
     leave_in_child,
+    where_points_are,
 )
+from expdb.track.failure import clipped, traceback_lines
 from expdb.track.heartbeat import Heartbeat
 from expdb.track.logs import Logs
-from expdb.track.scalars import DeviceQueue, sorted_out, whole_step
+from expdb.track.outage import Outage
+from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
 
 if TYPE_CHECKING:
@@ -46,8 +50,6 @@ if TYPE_CHECKING:
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.control import Control
     from expdb.track.state import State
-
-FLOATS = frozenset([float])
 
 
 class Run(Logs):
@@ -79,12 +81,10 @@ class Run(Logs):
         self.step = attempt.resumed_from or 0
         self.num_tokens: int | None = None
         """Tokens trained on in all, when the loop counts them; for the closing line."""
-        self.latest: dict[str, tuple[int, float]] = {}
-        """Key -> (step, value) of the last host value logged."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
         self._rules = rules
+        self._outage = Outage(console.warning)
         self._side = SideFiles(self._say_trouble)
-        self._trouble = ""
         self._recorder = Recorder(
             layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
         )
@@ -94,15 +94,15 @@ class Run(Logs):
         self._queue = DeviceQueue(self._write)
         self._checkpointer: Checkpointer | None = None
         self._control: Control | None = None
-        self._started_at = time.monotonic()
+        self._started_at = monotonic()
         self._open, self._forked = True, False
-        sync_s, trouble = float(settings["journal"]["fsync_interval_s"]), self._say_trouble
         self._heartbeat = Heartbeat(
             layout,
             self.attempt,
             self._recorder,
-            sync_s=sync_s,
-            on_trouble=trouble,
+            sync_s=float(settings["journal"]["fsync_interval_s"]),
+            on_trouble=self._say_trouble,
+            on_good=self._outage.works,
             beside=self._media.sync,
         )
         self._heartbeat.start()
@@ -124,19 +124,21 @@ class Run(Logs):
             BadInput: a name is empty or no text, or a value is no number; the good ones are
                 recorded.
         """
-        self._require_open()
-        at = self.step if step is None else whole_step(step)
+        if self._forked or not self._open:
+            self._require_open()
+        at = self.step if step is None else step
+        if type(at) is not int or not -LARGEST_STEP <= at <= LARGEST_STEP:
+            at = whole_step(at)
         keys, values = tuple(metrics), tuple(metrics.values())
-        if FLOATS.issuperset(map(type, values)) and all(type(key) is str and key for key in keys):
-            if keys:
-                self._write(keys, values, at, time.time_ns() // 1_000_000)
-        else:
-            self._log_mixed(metrics, at)
-        if self._queue:
+        now, types = time_ns() // 1_000_000, tuple(map(type, values))
+        if not self._recorder.write(keys, values, at, now, types):
+            self._log_mixed(metrics, at, now)
+        elif self._checkpointer is not None:
+            self._note_objective(keys, values, at)
+        if self._queue.pending:
             self._queue.drain()
 
-    def _log_mixed(self, metrics: Mapping[str, Any], step: int) -> None:
-        now = time.time_ns() // 1_000_000
+    def _log_mixed(self, metrics: Mapping[str, Any], step: int, now: int) -> None:
         host, device, refused = sorted_out(metrics, step)
         if host:
             self._write(tuple(host), tuple(host.values()), step, now)
@@ -147,12 +149,13 @@ class Run(Logs):
 
     def _write(self, keys: tuple[str, ...], values: tuple[float, ...], step: int, now: int) -> None:
         self._recorder.write(keys, values, step, now)
-        latest = self.latest
-        for key, value in zip(keys, values, strict=True):
-            latest[key] = (step, value)
-        objective = self.objective
-        if self._checkpointer is not None and objective is not None and objective.metric in keys:
-            self._checkpointer.note_value(step, latest[objective.metric][1])
+        if self._checkpointer is not None:
+            self._note_objective(keys, values, step)
+
+    def _note_objective(self, keys: tuple[str, ...], values: Sequence[float], step: int) -> None:
+        metric = self.objective.metric if self.objective is not None else ""
+        if metric in keys:
+            self.checkpointer.note_value(step, values[keys.index(metric)])
 
     def use_data(
         self, name: str, dataset: Any, *, digest: str | None = None, num_bytes: int | None = None
@@ -173,11 +176,16 @@ class Run(Logs):
         self.console.data(name, facts["name"], facts.get("bytes"))
 
     @property
+    def latest(self) -> dict[str, tuple[int, float]]:
+        """Key -> (step, value) of the last host value logged."""
+        return self._recorder.latest()
+
+    @property
     def checkpointer(self) -> Checkpointer:
         """The writer of this run's checkpoints, made on first use."""
         if self._checkpointer is None:
+            from expdb.store.protected import protected_steps
             from expdb.track.checkpoint import Checkpointer
-            from expdb.track.protected import protected_steps
 
             objective = self.objective
             self._checkpointer = Checkpointer(
@@ -207,12 +215,11 @@ class Run(Logs):
             Corrupt: it could not be written.
         """
         self._require_open()
-        checkpointer = self.checkpointer
-        if self.objective is not None and self.objective.metric in self.latest:
-            at, value = self.latest[self.objective.metric]
-            if at == step:
-                checkpointer.note_value(step, value)
-        checkpointer.save(step, state)
+        metric = self.objective.metric if self.objective is not None else ""
+        at, value = self.latest.get(metric, (None, 0.0))
+        if at == step:
+            self.checkpointer.note_value(step, value)
+        self.checkpointer.save(step, state)
         self.settle(wait=False)
 
     def settle(self, *, wait: bool) -> None:
@@ -222,7 +229,7 @@ class Run(Logs):
         Raises:
             Corrupt: one could not be written.
         """
-        if self._checkpointer is None:
+        if self._checkpointer is None or self._forked:
             return
         saved = self._checkpointer.wait() if wait else self._checkpointer.poll()
         for item in saved:
@@ -278,13 +285,16 @@ class Run(Logs):
             taken = "1 step" if steps == 1 else f"{steps:,} steps"
             if self.num_tokens is not None:
                 taken += f", {self.num_tokens:,} tokens"
-            seconds = text.duration(time.monotonic() - self._started_at)
+            seconds = text.duration(monotonic() - self._started_at)
             self._say_end("finished", f"{taken} in {seconds}")
 
-    def fail(self, why: str) -> None:
-        """End the run as failed, with the reason."""
+    def fail(self, why: str, *, error: BaseException | None = None) -> None:
+        """End the run as failed, with the reason; the log keeps the traceback of `error`."""
         if self._is_ours():
-            why = self._redactor.text(why)
+            why = clipped(why, self._redactor)
+            if error is not None:
+                for line in marked(traceback_lines(error, self._redactor)):
+                    self.console.line(line, only_log=True)
             self._end("failed", why)
             rest = f"at step {self._status.last_step or 0}: {why}"
             self._say_end("failed", rest, look=f"expdb show {self.id[:4]}")
@@ -334,13 +344,14 @@ class Run(Logs):
             self._side.flush()
             attempt_files.write_pin(self.layout, self._pin)
             self._status.state, self._status.reason = state, why
-            self._status.ended_at_ms = time.time_ns() // 1_000_000
+            self._status.ended_at_ms = time_ns() // 1_000_000
             self._save_status()
             if count_others(self.layout, self._say_trouble):
                 self._save_status()
         except OSError as error:
             raise Corrupt(
-                f"{self.id} could not be finished: {reason(error)}; its points are in the journal",
+                f"{self.id} could not be finished: {reason(error)};"
+                f" {where_points_are(self._recorder, self._media)}",
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
         self._open = False
@@ -363,10 +374,7 @@ class Run(Logs):
         return max(steps, default=None)
 
     def _say_trouble(self, message: str) -> None:
-        # The same trouble is said once until something else is said: not once a step.
-        if message != self._trouble:
-            self._trouble = message
-            self.console.warning(message)
+        self._outage.trouble(message)
 
     def _is_ours(self) -> bool:
         """Tell whether this process may end the run: not in a fork, and not twice."""
@@ -385,14 +393,8 @@ class Run(Logs):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not self._is_ours():
-            return
-        if error is None or (isinstance(error, SystemExit) and not error.code):
-            self.finish()
-        elif isinstance(error, KeyboardInterrupt):
-            self._interrupt()
-        else:
-            self.fail(failure_words(error))
+        if self._is_ours():
+            end_by(self, error)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an expdb run cannot be pickled: it belongs to the process that started it")

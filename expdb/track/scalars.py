@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from expdb.errors import BadInput
+from expdb.store.new_run import require_seed
 
 EXACT = 2**53
 LARGEST_STEP = 2**63 - 1
-Write = Callable[[tuple[str, ...], tuple[float, ...], int, int], None]
+Write = Callable[[tuple[str, ...], tuple[float, ...], int, int], object]
 
 
 class BadValue(Exception):
@@ -72,6 +73,22 @@ def whole_step(step: Any) -> int:
     return found
 
 
+def whole_seed(seed: Any) -> int:
+    """Return a seed as a whole number that a store holds.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        found = operator.index(seed)
+    except TypeError:
+        raise BadInput(f"the seed is {seed!r}, not a whole number"[:200]) from None
+    if isinstance(seed, bool):
+        raise BadInput(f"the seed is {seed}, not a whole number")
+    require_seed(found)
+    return found
+
+
 def sorted_out(
     metrics: Mapping[Any, Any], step: int
 ) -> tuple[dict[str, float], dict[str, Any], list[str]]:
@@ -80,8 +97,11 @@ def sorted_out(
     device: dict[str, Any] = {}
     refused: list[str] = []
     for key, value in metrics.items():
+        kind = type(value)
         if not isinstance(key, str) or not key:
             refused.append(f"a metric name is {'empty' if key == '' else repr(key)[:60]}")
+        elif kind is float:  # most are, and nothing has to be asked of them
+            host[str(key)] = value
         elif on_device(value) and value.numel() == 1:
             device[str(key)] = value
         else:
@@ -107,7 +127,8 @@ class DeviceQueue:
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._pending: deque[tuple[Callable[[list[float]], None], Any, Any]] = deque()
+        self.pending: deque[tuple[Callable[[list[float]], None], Any, Any]] = deque()
+        """What `drain` has to look at; empty where every value is the host's."""
 
     def put(self, values: Mapping[str, Any], step: int, time_ms: int) -> None:
         """Start the copies of one call's device scalars: one a device, in stream order."""
@@ -133,18 +154,15 @@ class DeviceQueue:
         host.copy_(row, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(row.device))
-        self._pending.append((then, host, event))
+        self.pending.append((then, host, event))
 
     def drain(self, *, wait: bool = False) -> None:
         """Hand on what has arrived; with `wait` everything."""
-        while self._pending:
-            then, host, event = self._pending[0]
+        while self.pending:
+            then, host, event = self.pending[0]
             if wait:
                 event.synchronize()
             elif not event.query():
                 return
-            self._pending.popleft()
+            self.pending.popleft()
             then(host.tolist())
-
-    def __len__(self) -> int:
-        return len(self._pending)

@@ -11,7 +11,7 @@ from typing import Any
 
 from expdb.errors import BadInput
 from expdb.model import Objective
-from expdb.track.retention import keep_of
+from expdb.store.retention import keep_of
 
 DEFAULTS: dict[str, Any] = {
     "store": None,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from expdb.errors import BadInput, Corrupt, ExpdbError, NotFound, Refused
+from expdb.git.stores import pinning
+from expdb.git.worktree import WorkTree
 from expdb.model import Attempt, Objective, Pin, Run, RunAt, RunState
 from expdb.store.layout import RunLayout
 from expdb.store.ops import find_unfinished
 from expdb.store.runs import find_run_dir, read_run
 from expdb.store.series import SeriesBook
+from expdb.store.siblings import is_sibling
 from expdb.store.status import Status, write_status
+from expdb.store.store import reason
 from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
 from expdb.track.console import Console
@@ -64,13 +69,27 @@ def start(
         return _beside(begun)
     _require_finished_op(begun)
     found = _find_resumed(begun)
-    pin = pin_code(
-        begun.worktree,
-        store_root=begun.store.root,
-        code=begun.settings["code"],
-        dirty=begun.settings["dirty"],
-    )
-    return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+    with _pinning(begun):
+        pin = pin_code(
+            begun.worktree,
+            store_root=begun.store.root,
+            code=begun.settings["code"],
+            dirty=begun.settings["dirty"],
+        )
+        try:
+            return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+        except OSError as error:
+            raise Corrupt(
+                f"cannot write to the store {begun.store.name}: {reason(error)}",
+                hint="another place: python train.py ... expdb.store=DIR",
+            ) from error
+
+
+def _pinning(begun: Start) -> AbstractContextManager[None]:
+    """Keep every pin of the repository until the run has a record of its own."""
+    if isinstance(begun.worktree, WorkTree):
+        return pinning(begun.worktree, begun.store.id, begun.store.root)
+    return nullcontext()
 
 
 def _say_unused(run: Handle | QuietRun, names: list[str]) -> None:
@@ -103,11 +122,15 @@ def _require_undisturbed(begun: Start, layout: RunLayout, attempt: Attempt) -> N
     try:
         _require_finished_op(begun)
     except Refused as error:
-        why = f"not started: {error.message}"
-        now = time.time_ns() // 1_000_000
-        ended = Status(state="failed", reason=why, attempt=attempt.number, ended_at_ms=now)
-        write_status(layout, ended)
+        _end_unstarted(layout, attempt, error.message)
         raise
+
+
+def _end_unstarted(layout: RunLayout, attempt: Attempt, why: str) -> None:
+    now = time.time_ns() // 1_000_000
+    why = f"not started: {why}"
+    ended = Status(state="failed", reason=why, attempt=attempt.number, ended_at_ms=now)
+    write_status(layout, ended)
 
 
 def _find_resumed(begun: Start) -> tuple[Run, bool] | None:
@@ -177,7 +200,13 @@ def _new(begun: Start, pin: Pin) -> Handle:
         at = resume.find_run(begun.store, str(begun.settings["fork"]), begun.head)
         source = resume.fork_source(begun.store, at)
         at = RunAt(run=at.run, step=source[1])
-    found = find_parent(begun.store, begun.git_dir, at, variant=begun.variant)
+    found = find_parent(
+        begun.store,
+        begun.git_dir,
+        at,
+        variant=begun.variant,
+        is_sibling=lambda run: _is_sibling(begun, pin, run),
+    )
     identity = Identity(
         experiment=begun.experiment,
         variant=begun.variant,
@@ -212,6 +241,18 @@ def _new(begun: Start, pin: Pin) -> Handle:
     return handle
 
 
+def _is_sibling(begun: Start, pin: Pin, run: Run) -> bool:
+    """Tell whether a run differs from the one that starts in the seed alone."""
+    return run.name == begun.name and is_sibling(
+        run,
+        seed=begun.seed,
+        canonical=begun.composed.canonical,
+        tree=pin.tree,
+        ignore=begun.settings["digest"]["ignore"],
+        seed_key=begun.settings["seed_key"],
+    )
+
+
 def _announce(begun: Start, layout: RunLayout) -> None:
     path = layout.root.relative_to(begun.store.root).as_posix()
     launch.announce(begun.store.layout, begun.launch, run=layout.id, path=path)
@@ -223,7 +264,7 @@ def _beside(begun: Start) -> QuietRun:
 
     def lives(path: str) -> bool:
         try:
-            return read_run(root / path, store_root=root).state is RunState.RUNNING
+            return read_run(root / path, store_root=root).state.is_alive
         except ExpdbError:
             return False
 
@@ -251,6 +292,22 @@ def _source_of(begun: Start, run: Run) -> tuple[Path, int] | None:
 
 
 def _handle(
+    begun: Start,
+    layout: RunLayout,
+    attempt: Attempt,
+    book: SeriesBook,
+    status: Status,
+    source: tuple[Path, int] | None,
+) -> Handle:
+    try:
+        return _opened(begun, layout, attempt, book, status, source)
+    except OSError as error:
+        with suppress(OSError):
+            _end_unstarted(layout, attempt, reason(error))
+        raise
+
+
+def _opened(
     begun: Start,
     layout: RunLayout,
     attempt: Attempt,

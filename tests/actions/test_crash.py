@@ -7,14 +7,9 @@ in `make soak` every N, and both ways.
 
 from __future__ import annotations
 
-import io
-import os
 import shutil
-import signal
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,90 +17,21 @@ from expdb.actions.change import Goal, carry_out, finish
 from expdb.actions.go_on import abort, continue_
 from expdb.actions.undo import undo_goal
 from expdb.actions.unfinished import unfinished
-from expdb.git.command import verb
 from expdb.git.snapshot import take_pin
 from expdb.model import RunAt
 from expdb.store.head import read_head
 from expdb.store.ids import new_id
 from expdb.store.ops import find_unfinished, read_ops
+from tests.actions.bomb import Bomb, survives
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from conftest import World
 
-READING = {"rev-parse", "config", "ls-files", "ls-tree", "check-attr", "check-ignore", "status"}
-READING |= {"diff-tree", "diff-files", "diff-index", "cat-file", "symbolic-ref", "hash-object"}
 SWEEPS = pytest.mark.parametrize(
     "stride", [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )
-
-
-class Bomb:
-    """Kills the process before its `at`-th change of a file."""
-
-    def __init__(self, at: int, partial: int | None = None) -> None:
-        self.left = at
-        self.partial = partial
-
-    def tick(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def wrap(self, call: Callable[..., Any], when: Callable[..., bool]) -> Callable[..., Any]:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            if when(*args, **kwargs):
-                self.tick()
-            return call(*args, **kwargs)
-
-        return wrapped
-
-    def arm(self) -> None:
-        always = lambda *args, **kwargs: True  # noqa: E731
-        for name in ("replace", "link", "rename", "unlink", "rmdir", "mkdir", "chmod", "utime"):
-            setattr(os, name, self.wrap(getattr(os, name), always))
-        os.open = self.wrap(os.open, lambda path, flags, *rest, **kw: bool(flags & os.O_CREAT))
-        io.open = self.wrap(io.open, lambda file, mode="r", *rest, **kw: mode[0] in "wxa")
-        run = subprocess.run
-        if self.partial is not None:
-            subprocess.run = self.cut_short(run)
-        else:
-            subprocess.run = self.wrap(run, lambda args, **kw: verb(args[1:]) not in READING)
-
-    def cut_short(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Kill git's checkout after its first few files, and its parent with it."""
-
-        def wrapped(args: list[str], **kwargs: Any) -> Any:
-            if verb(args[1:]) != "checkout-index":
-                return run(args, **kwargs)
-            names = kwargs["input"].split(b"\0")[:-1][: self.partial]
-            kwargs["input"] = b"".join(name + b"\0" for name in names)
-            run(args, **kwargs)
-            return os.kill(os.getpid(), signal.SIGKILL)
-
-        return wrapped
-
-
-def survives(bomb: Bomb, action: Callable[[], object]) -> bool:
-    """Run `action` in a child with the bomb; False when it was killed."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            bomb.arm()
-            action()
-        except BaseException:  # noqa: BLE001 - a forked child may not run pytest's own ending
-            import traceback
-
-            traceback.print_exc()
-            os._exit(3)
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return False
-    assert os.WEXITSTATUS(status) == 0, "the child failed by itself"
-    return True
 
 
 def copy(world: World, top: Path) -> World:
@@ -118,6 +44,8 @@ class Scene:
     """A work tree with edits of every kind, and the goal of a rollback."""
 
     def __init__(self, world: World) -> None:
+        world.write({".gitattributes": "*.dos text\n", "x.dos": "one\n"})
+        world.commit("with a file that git converts")
         self.target = world.disk()
         pin = take_pin(world.worktree, store_root=world.store.root)
         assert pin.pinned is not None
@@ -136,7 +64,7 @@ class Scene:
         world.write({"train.py": "lr = 3\n", "model.py": None, "new/z.py": "z = 1\n"})
         (world.top / "tools/run.sh").chmod(0o644)
         (world.top / "link").symlink_to("train.py")
-        world.write({"data.bin": b"\0keep", "private.txt": "mine"})
+        world.write({"data.bin": b"\0keep", "private.txt": "mine", "x.dos": b"two\r\nthree\n"})
         (world.top / "private.txt").chmod(0o600)
         self.world = world
         self.before = (world.disk(), world.status(), world.staged())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from expdb.actions.ctl import ask
+from expdb.actions.resume import plan_resume
 from expdb.errors import BadInput, Corrupt, Refused
 from expdb.index.reader import open_reader
 from expdb.model import RunState
@@ -189,3 +191,42 @@ def test_a_store_that_cannot_be_written_is_said(live: RunLayout) -> None:
     live.control(1).write_text("a file")
     with pytest.raises(Corrupt, match="cannot write to the store"):
         send(live, "save")
+
+
+def test_a_run_is_paused_from_the_answer_to_pause_until_that_to_go(live: RunLayout) -> None:
+    def state() -> RunState:
+        return read_run(live.root, store_root=live.root.parents[1]).state
+
+    pause, go = (control.request(live, 1, verb) for verb in ("pause", "go"))
+    assert state() is RunState.RUNNING
+    control.done(live, pause, step=9, ok=True, outcome="paused")
+    assert state() is RunState.PAUSED
+    assert send(live, "save").run.state is RunState.PAUSED  # it takes requests while it waits
+    control.done(live, go, step=9, ok=True, outcome="goes on")
+    assert state() is RunState.RUNNING
+    refused = control.request(live, 1, "pause")
+    control.done(live, refused, step=9, ok=False, outcome="it does not pause")
+    assert state() is RunState.RUNNING
+    control.done(live, control.request(live, 1, "pause"), step=9, ok=True, outcome="paused")
+    write_status(live, Status(state="preempted", reason="SIGTERM at step 9"))
+    assert state() is RunState.PREEMPTED
+
+
+def test_a_go_that_came_from_a_host_whose_clock_is_behind_counts(live: RunLayout) -> None:
+    pause = control.request(live, 1, "pause")
+    control.done(live, pause, step=9, ok=True, outcome="paused")
+    early = control.Request(attempt=1, asked_us=5, verb="go")
+    (live.control(1) / f"{early.name}.json").write_text("{}")
+    time.sleep(0.002)
+    control.done(live, early, step=9, ok=True, outcome="goes on")
+    assert not control.is_held(live, 1)
+
+
+def test_what_a_paused_run_refuses_says_how_it_goes_on(live: RunLayout) -> None:
+    control.done(live, control.request(live, 1, "pause"), step=9, ok=True, outcome="paused")
+    at = Resolved(run=RUN, step=None, said="", is_literal=True)
+    with open_reader(make_store(live.root.parents[1])) as reader:
+        assert reader.rows("SELECT state FROM runs") == [("paused",)]
+        with pytest.raises(Refused, match="k3f9 baseline is paused") as caught:
+            plan_resume(reader, at)
+    assert caught.value.hints == ("let it go on: expdb ctl k3f9 go",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -282,3 +282,30 @@ def test_lines_of_keys_of_many_kinds(tmp_path: Path) -> None:
     assert found.lines == {
         "a.b": 4, "a.'c.d'": 5, "1": 6, "'1'": 7, "false": 8, "empty": 9, "list": 10,
     }  # fmt: skip
+
+
+def test_a_base_that_several_experiments_share_is_composed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+    files = {"train.yaml": "defaults:\n  - optim: adam\n  - _self_\nseed: 0\n"}
+    files |= {"optim/adam.yaml": "lr: 0.1\n", "optim/sgd.yaml": "lr: 0.1\n"}
+    for at in range(4):
+        files[f"exp/plain{at}.yaml"] = f"{G}own{at}: 1\n"
+        choose = "defaults:\n  - override /optim: sgd\n  - _self_\n"
+        files[f"exp/sgd{at}.yaml"] = f"{G}{choose}own{at}: 1\n"
+    made = make_conf(tmp_path, files)
+    composed: list[tuple[str, ...]] = []
+    load = ConfigLoaderImpl.load_configuration
+
+    def counted(self: Any, config_name: str, overrides: list[str], **more: Any) -> Any:
+        composed.append(tuple(overrides))
+        return load(self, config_name, overrides, **more)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counted)
+    found = check_conf(made)
+    assert [row.remarks for row in found.rows] == [
+        (f"ADDS own{at}: a typo?",) for _ in range(2) for at in range(4)
+    ]
+    assert len(composed) == len(set(composed)) == 8 + 2  # and the base alone, and with sgd

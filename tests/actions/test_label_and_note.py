@@ -25,7 +25,7 @@ from expdb.store.ops import read_ops
 from expdb.store.records import read_marks
 from expdb.store.resolve import Resolved
 from expdb.store.store import Store
-from tests.actions.test_crash import Bomb, survives
+from tests.actions.bomb import Bomb, survives
 from tests.query.made import make_run, make_store, write_run
 
 RUNS = ("k3f9x2m7qd", "t1h6y3cz8r", "e7s5g2p0va")

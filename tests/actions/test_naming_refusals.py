@@ -11,11 +11,12 @@ from expdb.actions.label import set_label
 from expdb.actions.note import add_note
 from expdb.actions.restore import restore
 from expdb.actions.rm import plan_removal, remove
-from expdb.actions.tag import add_tag, declared_experiments, remove_tag
+from expdb.actions.tag import add_tag, remove_tag
 from expdb.actions.undo import undo
 from expdb.errors import BadInput, Refused
 from expdb.index.reader import open_reader
 from expdb.model import Op
+from expdb.query.declared import declared
 from expdb.query.lookup import lookup
 from expdb.store import ops
 from expdb.store.head import Head, write_head
@@ -31,7 +32,7 @@ def test_while_an_op_is_cut_off_nothing_is_written(world: World) -> None:
         at = lookup(reader, run)
         add_tag(reader, "old", at, worktree=tree)
         with pytest.raises(BadInput, match="b cannot be a tag: an experiment is called so"):
-            add_tag(reader, "b", at, worktree=tree, declared=declared_experiments(tree))
+            add_tag(reader, "b", at, worktree=tree, declared=declared([tree.top]))
         gone = plan_removal(reader, [other], worktree=tree)
         remove(reader, gone, worktree=tree)
         begin = Op(id="w8e2m4x7qk", kind="rollback", phase="begin", what="rollback to x")

@@ -26,7 +26,7 @@ from expdb.store.ops import read_ops
 from expdb.store.recover import run_lock
 from expdb.store.runs import run_dirs
 from expdb.store.store import Store
-from tests.actions.test_crash import Bomb, survives
+from tests.actions.bomb import Bomb, survives
 from tests.query.made import make_run, make_store, write_run
 
 FIRST, SECOND, THIRD = "k3f9x2m7qd", "t1h6y3cz8r", "e7s5g2p0va"
@@ -75,9 +75,10 @@ def in_trash(store: Store) -> set[str]:
     return {one.run for one in trash.entries(store.layout)}
 
 
-def contents(store: Store, run: str) -> dict[str, bytes]:
+def contents(store: Store, run: str, *, in_store: bool = False) -> dict[str, bytes]:
     """Every file of a run, wherever it is; it is in one place."""
-    [folder] = [*store.root.glob(f"exp=*/run={run}"), *store.layout.trash.glob(run)]
+    trashed = [] if in_store else store.layout.trash.glob(run)
+    [folder] = [*store.root.glob(f"exp=*/run={run}"), *trashed]
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -187,15 +188,49 @@ def test_an_undo_of_what_was_purged_is_refused(store: Store, reader: Reader) -> 
 
 
 def test_nothing_is_written_over(store: Store, reader: Reader) -> None:
-    rm(reader, SECOND)
+    """Another run of the same id stands in the way; what the hint says goes all the way."""
+    old = contents(store, SECOND)
+    op = rm(reader, SECOND)[1].op
     write_run(store, make_run(SECOND, experiment="exp09", value=9.0))
+    new = contents(store, SECOND, in_store=True)
     for action in (bring_back, take_back):
-        with pytest.raises(Refused, match=f"run {SECOND} is in the store again"):
+        with pytest.raises(Refused, match="is in the store again, and its") as caught:
             action(reader)
-    with open_reader(store) as again, pytest.raises(Refused, match="is in the trash already"):
-        rm(again, SECOND)
+        assert caught.value.hints[0].endswith(f"expdb rm {SECOND}, then expdb rm --restore {op}")
     assert in_trash(store) == {SECOND}
     assert listed(store) == set(ALL)
+    with open_reader(store) as second:
+        newer = rm(second, SECOND)[1].op
+        assert sorted(one.op for one in trash.entries(store.layout)) == sorted([op, newer])
+        with pytest.raises(Ambiguous, match="names 2 runs of the trash"):
+            bring_back(second, SECOND)
+        with pytest.raises(Ambiguous, match="another copy"):
+            bring_back(second, op, newer)
+        take_back(second, op)
+    assert contents(store, SECOND, in_store=True) == old
+    with open_reader(store) as third:
+        rm(third, SECOND)
+        assert bring_back(third, newer) == [SECOND]
+    assert contents(store, SECOND, in_store=True) == new
+
+
+def test_a_run_that_the_store_has_again_as_it_was_is_no_obstacle(
+    store: Store, reader: Reader, tmp_path: Path
+) -> None:
+    for again in (take_back, bring_back):
+        shutil.copytree(store.root / f"exp=exp01/run={SECOND}", tmp_path / "copy")
+        rm(reader, SECOND, THIRD)
+        (tmp_path / "copy").rename(store.root / f"exp=exp01/run={SECOND}")
+        again(reader)
+        assert (listed(store), in_trash(store)) == (set(ALL), set())
+        assert list(store.layout.trash.iterdir()) == []
+    rm(reader, SECOND, THIRD)
+    shutil.copytree(store.layout.trash / SECOND, store.root / f"exp=exp01/run={SECOND}")
+    assert restore(reader).kept == (SECOND,)
+    rm(reader, SECOND, THIRD)
+    shutil.copytree(store.layout.trash / SECOND, store.root / f"exp=exp01/run={SECOND}")
+    words = undo(reader, None).record
+    assert words == ("runs", "1 run restored, 1 run in the store again already, byte for byte")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +242,8 @@ def test_a_noted_place_outside_of_the_store_is_not_used(
     rm(reader, SECOND)
     note = store.layout.trash / f"{SECOND}.json"
     note.write_text(json.dumps({**json.loads(note.read_text()), "path": path}))
-    assert trash.take_out(store.layout, SECOND) == store.layout.run_dir("exp01", SECOND)
+    [entry] = trash.entries(store.layout)
+    assert trash.take_out(store.layout, entry) == store.layout.run_dir("exp01", SECOND)
 
 
 def test_a_run_without_its_note_comes_back_by_its_experiment(store: Store, reader: Reader) -> None:

@@ -15,10 +15,10 @@ from expdb.errors import BadInput, ExpdbError, NotFound, Refused
 from expdb.index.reader import Reader, open_reader
 from expdb.model import RunAt
 from expdb.query.lookup import lookup
+from expdb.store.protected import protected_steps
 from expdb.store.refs import read_refs
 from expdb.store.resolve import Resolved
 from expdb.store.store import Store
-from expdb.track.protected import protected_steps
 from tests.query.made import make_run, make_store, write_run
 
 FIRST, SECOND = "k3f9x2m7qd", "t1h6y3cz8r"
@@ -123,7 +123,7 @@ def test_undo_takes_a_tag_back_and_brings_a_removed_one_back(store: Store) -> No
         ("a@300", "cannot hold @"),
         ("\x1b[31mred", r"cannot hold \\x1b"),
         ("line\nline", r"cannot hold \\x0a"),
-        ("\ud800", "cannot hold"),
+        ("\ud800", "is not UTF-8 text"),
     ],
 )
 def test_a_name_that_means_something_else_or_is_no_text(

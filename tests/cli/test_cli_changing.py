@@ -136,8 +136,32 @@ def test_rollback_into_a_fresh_work_tree(own_lab, mine):
     done = mine("rollback", "baseline", "--worktree", "../fresh")
     assert done.code == 0, done.err
     assert done.out.startswith("made ../fresh at ")
-    assert (own_lab.top.parent / "fresh/knobs.py").read_text() == "WIDTH = 1\n"
+    fresh = own_lab.top.parent / "fresh"
+    assert (fresh / "knobs.py").read_text() == "WIDTH = 1\n"
     assert (own_lab.top / "knobs.py").read_text() == "WIDTH = 2\n"
+    assert "enter:     cd ../fresh\n" in done.err
+    assert done.err.splitlines()[-1] == "remove:    git worktree remove ../fresh"
+    assert "undo" not in done.err
+    there = own_lab.run("-C", str(fresh), "ops")
+    assert there.out.splitlines()[1].endswith("  git worktree remove DIR")
+    op = json.loads(own_lab.run("-C", str(fresh), "ops", "--json").out)["ops"][0]
+    assert (op["kind"], op["can_undo"]) == ("worktree", False)
+    undo = own_lab.run("-C", str(fresh), "undo", op["id"])
+    assert (undo.code, undo.err.splitlines()[-1]) == (
+        4, "hint: the folder goes by: git worktree remove DIR"
+    )  # fmt: skip
+    own_lab.git("worktree", "remove", "../fresh")
+    assert not fresh.exists()
+    made = mine("rollback", "baseline", "--worktree", "../again", "--branch", "try", "--json")
+    data = json.loads(made.out)
+    assert set(data) == {
+        "schema_version", "op", "run", "step", "commit", "tree", "path", "branch", "submodules",
+    }  # fmt: skip
+    assert (data["branch"], data["submodules"]) == ("try", [])
+    taken = mine("rollback", "baseline", "--worktree", "../third", "--branch", "try")
+    assert (taken.code, taken.out) == (2, "")
+    assert "there is a branch try already" in taken.err
+    assert not (own_lab.top.parent / "third").exists()
 
 
 def test_rollback_outside_of_git_is_refused(own_lab, mine):

@@ -113,7 +113,7 @@ def test_an_export_never_goes_into_the_store(mine, own_lab):
         (("export", "--csv", "-", "--records"), "--records goes with --jsonl"),
         (("export", "--parquet", "-"), "wants a file or a folder"),
         (("export", "exp01", "-w", "seed = 0", "--json"), "exclude each other"),
-        (("import",), "missing argument"),
+        (("import",), "import wants FILE"),
         (("import", "nope.log"), "nope.log does not exist"),
         (("import", "train.py", "--pattern", "x"), "no pattern is called x"),
         (("import", "train.py", "--pattern", "llmc", "--regex", "x"), "exclude each other"),

@@ -45,8 +45,7 @@ def test_log_graph_shows_what_changed_and_its_effect(lab, here):
     assert worse.endswith("optim.lr 0.003 -> 0.01")
     code = next(row for row in rows if "exp07_code" in row)
     assert code.rstrip().endswith("code 1 file")
-    assert rows[2].split()[-2:] == ["noise", "seed"]
-    assert "baseline  seed 1" in rows[2]
+    assert len(rows[1].split("  ")[0].split()) == 2  # both seeds of the baseline in one row
     assert any(
         "exp06_dead  crashed 20/20" in row or "exp06_dead  crashed 20" in row for row in rows
     )
@@ -259,3 +258,46 @@ def test_tail_shows_a_last_line_without_an_end_of_a_run_that_is_over(here, live)
     assert done.out.splitlines()[:2] == ["line 1", "RuntimeError: out of memory"]
     one = here("--store", str(live.root.parents[1]), "tail", RUN, "-n", "1")
     assert one.out.splitlines()[0] == "RuntimeError: out of memory"
+
+
+def test_log_why_names_what_moved_the_metric(here, ids):
+    worse = ids("exp01")
+    done = here("log", "--why", "val/loss", worse)
+    assert done.code == 0
+    assert done.out.splitlines()[-2].startswith("cause   optim.lr 0.003 -> 0.01  val/loss +0.180")
+    assert here("log", "--why", "val/loss", worse, "-q").out == "optim.lr\n"
+    data = json.loads(here("log", "--why", "val/loss", worse, "--json").out)
+    assert data["run"] == worse
+    assert data["causes"][0]["pairs"][0]["after"] == [worse]
+    everything = json.loads(here("log", "--why", "val/loss", "--json").out)
+    assert everything["run"] is None
+    assert "knobs.py" in [cause["name"] for cause in everything["causes"]]
+
+
+@pytest.mark.parametrize(
+    "words", [("exp01",), ("--why", "val/loss", "--graph"), ("--why", "val/loss", "--csv")]
+)
+def test_log_why_refuses_what_it_would_not_use(here, words):
+    assert here("log", *words).code == 2
+
+
+def test_log_why_of_an_unknown_metric_names_the_nearest(here):
+    done = here("log", "--why", "val/los")
+    assert done.code == 3
+    assert "nearest: val/loss" in done.err
+
+
+def test_compare_code_is_a_patch_and_stat_its_files(here):
+    done = here("compare", "baseline", "exp07_code", "--code")
+    assert done.code == 0
+    assert done.out.splitlines()[-2:] == ["-WIDTH = 1", "+WIDTH = 2"]
+    stat = here("compare", "baseline", "exp07_code", "--stat").out.splitlines()
+    assert stat[1:] == ["  M knobs.py  +1  -1", "1 file, +1 -1"]
+    data = json.loads(here("compare", "baseline", "exp07_code", "--code", "--json").out)
+    assert "+WIDTH = 2\n" in data["code"]["patches"][0]["patch"]
+    assert (
+        "patches" not in json.loads(here("compare", "baseline", "exp07_code", "--json").out)["code"]
+    )
+    assert "the same code" in here("compare", "baseline", "exp01", "--code").out
+    for more in ("--csv", "-q", "--config", "--fail-if=worse"):
+        assert here("compare", "baseline", "exp01", "--code", more).code == 2

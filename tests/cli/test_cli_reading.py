@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -243,3 +246,53 @@ def test_reindex_counts_the_runs(own_lab, mine):
     assert (done.code, done.out) == (0, "")
     assert done.err.startswith("indexed 8 runs in ")
     assert json.loads(mine("reindex", "--json").out)["num_runs"] == 8
+
+
+CRASHING = """
+import expdb
+with expdb.start({"seed": 0}, store="runs", name="exp10_bug") as run:
+    run.log({"val/loss": 1.0}, step=1)
+    try:
+        raise KeyError("cause")
+    except KeyError as cause:
+        error = ValueError("shapes differ")
+        error.add_note("in layer 3")
+        raise error from cause
+"""
+
+
+def test_a_failed_run_keeps_its_traceback(own_lab):
+    (own_lab.top / "crash.py").write_text(CRASHING)
+    done = subprocess.run(
+        [sys.executable, "crash.py"],
+        cwd=own_lab.top,
+        env=own_lab.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    printed = done.stderr[done.stderr.index("Traceback") :].splitlines()
+    log = Path(own_lab.run("path", "exp10_bug", "log").out.strip())
+    kept = [line[4:] for line in log.read_text().splitlines() if line.startswith("  |")]
+    assert kept == printed
+    shown = own_lab.run("show", "exp10_bug").out.splitlines()
+    run = log.parents[2].name.removeprefix("run=")[:4]
+    at = shown.index(f"  traceback, last 8 lines; the log: expdb path {run} log")
+    assert [line[4:] for line in shown[at + 6 : at + 9]] == printed[-3:]
+    told = own_lab.run("tail", "exp10_bug", "-n", "6")
+    assert "  | in layer 3" in told.out.splitlines()
+    assert "hint: the whole traceback: expdb path " in told.err
+    assert "hint:" not in own_lab.run("tail", "exp10_bug", "-n", "60").err
+
+
+def test_two_seeds_of_one_config_are_compared_as_noise(here):
+    done = here("compare", "baseline:s0", "baseline:s1")
+    word, note = done.out.splitlines()[-2:]
+    assert word == (
+        "no difference  val/loss +0.016 (+0.9 %): same config, other seed: this is noise"
+    )
+    assert note.strip() == "spread: 2 seeds from 1.848 to 1.864, sd 0.011"
+    data = json.loads(here("compare", "baseline:s0", "baseline:s1", "--json").out)
+    assert data["spread"]["num_seeds"] == 2
+    assert here("compare", "baseline:s0", "baseline:s1", "--fail-if", "different").code == 0

@@ -98,7 +98,7 @@ def test_two_kinds_of_output_are_refused(here):
     assert done.code == 2
     assert done.err.startswith("error: --json and --csv are two kinds of output")
     assert here("ls", "--over", "seed", "--sort", "age").code == 2
-    assert here("compare", "baseline", "exp01", "--csv").code == 2
+    assert here("compare", "baseline", "exp01", "--csv", "--md").code == 2
 
 
 def test_the_limit_says_how_many_there_are(here):
@@ -142,7 +142,7 @@ def test_ls_over_seeds(here):
     assert done.out.splitlines()[0].split() == [
         "experiment", "seeds", "runs", "val/loss", "sd", "vs", "baseline", "age",
     ]  # fmt: skip
-    assert done.err == "hint: 3 of 7 groups; more: -n 12\n"
+    assert done.err == "hint: 3 of 7 groups; more: -n 7\n"
     lines = here("ls", "--over", "seed", "--jsonl").out.splitlines()
     assert len([json.loads(line) for line in lines]) == 7
 
@@ -160,6 +160,23 @@ def test_best_is_one_run(here, ids):
     assert here("best", "train/lr", "-q").code == 0
     done = here("best", "val/los")
     assert (done.code, done.out) == (3, "")
+
+
+def test_best_over_seeds_is_one_experiment(here, ids):
+    done = here("best", "--over", "seed")
+    assert done.out == "exp07_code  1 seed  val/loss mean 1.849\n"
+    assert done.err == "hint: not better than baseline (1.856) beyond noise +-0.019\n"
+    assert here("best", "--over", "seed", "-q").out == f"{ids('exp07_code')}\n"
+    data = json.loads(here("best", "--over", "seed", "--json").out)
+    ranked = json.loads(here("rank", "--over", "seed", "--json").out)
+    assert data["group"] == ranked["groups"][0]
+    assert data["baseline"] == ids("baseline:s0")
+    only = here("best", "--over", "seed", "-w", "experiment = baseline", "-q").out.split()
+    assert only == [ids("baseline:s0"), ids("baseline:s1")]
+    assert here("best", "train/lr", "--over", "seed", "-q").code == 0
+    refused = here("best", "--over", "study")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == here("rank", "--over", "study").err.replace("rank", "best")
 
 
 def test_compare_takes_what_a_filter_selects(here, ids):

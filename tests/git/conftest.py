@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
-from expdb.git.restore import Blocked, PlanRow, blockers, plan, put_index_back, restore
+from expdb.actions.plan import save_and_plan
+from expdb.git.restore import Blocked, PlanRow, put_index_back, restore
 from expdb.git.snapshot import Saved, save_worktree
+from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 
 FIRST = {
@@ -21,6 +24,8 @@ FIRST = {
     "数据/コード.py": "x = 1\n",
     "gone.py": "old\n",
 }
+NOTHING: Mapping[str, str] = MappingProxyType({})
+ASIDE = ("--no-optional-locks",)
 SECOND = {"train.py": "lr = 2\n", "extra/new.py": "y = 1\n", "gone.py": None}
 
 
@@ -66,8 +71,9 @@ class Repo:
         """Everything in .git that belongs to the user, byte for byte."""
         git_dir = Path(self.text("rev-parse", "--absolute-git-dir"))
         common = (self.top / self.text("rev-parse", "--git-common-dir")).resolve()
-        mine = ("objects/", "expdb/", "refs/expdb/")
-        found = {}
+        mine = ("objects/", "expdb/", "refs/expdb/", "reftable/")
+        refs = self.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
+        found = {"refs": b"\n".join(r for r in refs if not r.startswith(b"refs/expdb/"))}
         for folder in {git_dir, common}:
             for path in folder.rglob("*"):
                 name = path.relative_to(folder).as_posix()
@@ -95,7 +101,7 @@ class Repo:
         return found
 
     def status(self) -> bytes:
-        return self.git("status", "--porcelain=v2", "-z", "-uall", "--ignored")
+        return self.git(*ASIDE, "status", "--porcelain=v2", "-z", "-uall", "--ignored")
 
     def edit_every_way(self) -> None:
         self.write("train.py", "staged\n")
@@ -123,19 +129,31 @@ class Repo:
         return save_worktree(self.worktree, store_root=self.top / "runs", op=op)
 
     def roll_to(
-        self, target: str, op: str = "op1"
+        self,
+        target: str,
+        op: str = "op1",
+        *,
+        kept: Mapping[str, str] = NOTHING,
+        force: bool = False,
     ) -> tuple[Saved, tuple[PlanRow, ...], tuple[Blocked, ...]]:
         """Save, plan, restore to `target`; return (saved, rows, what blocks)."""
-        saved = self.save(op)
-        rows = plan(self.worktree, saved.tree, target)
-        blocked = blockers(self.worktree, saved, rows)
+        saved, rows, blocked = save_and_plan(
+            self.worktree,
+            target,
+            op=op,
+            store_root=self.top / "runs",
+            exclude=DEFAULT_EXCLUDE,
+            secret_files=DEFAULT_SECRET_FILES,
+            kept=kept,
+            force=force,
+        )
         if not blocked:
             restore(self.worktree, base_index=saved.base_index, tree=target, rows=rows)
         return saved, rows, blocked
 
     def roll_back(self, saved: Saved, op: str = "op2") -> None:
         """Undo: the same recipe towards the snapshot, then the saved index."""
-        _, _, blocked = self.roll_to(saved.tree, op)
+        _, _, blocked = self.roll_to(saved.tree, op, kept=saved.raw)
         assert blocked == ()
         put_index_back(self.worktree, saved.index_copy)
 

@@ -180,28 +180,67 @@ def test_submodule_in_the_plan(repo, make_repo):
     assert look(repo, "HEAD")[3] == ()
 
 
-@pytest.mark.parametrize("where", [".gitattributes", ".git/info/attributes"])
-def test_filtered_file_in_the_plan(repo, where):
+def lfs(repo, where=".gitattributes"):
     repo.git("config", "filter.lfs.clean", "sed s/secret/pointer/")
+    repo.git("config", "filter.lfs.smudge", "sed s/pointer/secret/")
     repo.write(where, "*.bin filter=lfs\n")
+
+
+@pytest.mark.parametrize("where", [".gitattributes", ".git/info/attributes"])
+def test_filtered_file_in_the_plan_and_its_kept_bytes(repo, where):
+    lfs(repo, where)
     repo.write("w.bin", "secret\n")
     repo.write("same.bin", "secret\n")
     repo.commit("third")
     repo.write("w.bin", "secret two\n")
     repo.commit("fourth")
-    assert reasons(look(repo)[3]) == {
-        "w.bin": "passes the git filter lfs: its bytes are not all in git"
+    worktree, saved, rows, blocked = look(repo)
+    assert reasons(blocked) == {"w.bin": "git would not write its bytes back as they are, 11 B"}
+    assert (blocked[0].can_save, blocked[0].is_raw) == (True, True)
+    worktree, saved, rows, blocked = look(repo, raw=["w.bin"])
+    assert blocked == ()
+    assert repo.git("cat-file", "blob", saved.raw["w.bin"]) == b"secret two\n"
+    assert repo.git("show", f"{saved.commit}:w.bin") == b"pointer two\n"
+    repo.write("w.bin", "secret, edited since\n")
+    assert reasons(blockers(worktree, saved, rows)) == {
+        "w.bin": "changed since it was saved, or cannot be read"
     }
 
 
-def test_filter_that_only_the_target_has(repo):
-    repo.write("w.bin", "one\n")
+def test_a_large_file_behind_a_filter_is_saved_when_asked(repo, tmp_path):
+    lfs(repo)
+    repo.git("config", "filter.lfs.clean", "head -c 6; cat >/dev/null")
+    repo.git("config", "filter.lfs.smudge", "cat")
+    repo.write("w.bin", "secret\n")
+    repo.commit("third")
+    os.truncate(repo.write("w.bin", b"mine"), 10_000_001)
+    large = (repo.top / "w.bin").read_bytes()
+    target = repo.text("rev-parse", "HEAD^{tree}")
+    saved, _, blocked = repo.roll_to(target)
+    assert reasons(blocked) == {"w.bin": "git would not write its bytes back as they are, 10 MB"}
+    saved, _, blocked = repo.roll_to(target, force=True)
+    assert blocked == ()
+    assert (repo.top / "w.bin").read_bytes() == b"secret"
+    repo.roll_back(saved)
+    assert (repo.top / "w.bin").read_bytes() == large
+
+
+def test_filter_without_a_program_is_no_filter(repo):
     repo.write(".gitattributes", "*.bin filter=lfs\n")
+    repo.write("w.bin", "one\n")
+    repo.commit("third")
+    repo.write("w.bin", "two\n")
+    assert look(repo, "HEAD")[3] == ()
+
+
+def test_filter_that_only_the_target_has(repo):
+    lfs(repo)
+    repo.write("w.bin", "one\n")
     repo.commit("third")
     repo.git("rm", "--quiet", ".gitattributes")
     repo.commit("fourth")
     assert reasons(look(repo)[3]) == {
-        "w.bin": "passes the git filter lfs: its bytes are not all in git"
+        "w.bin": "passes the git filter lfs by the .gitattributes of the goal"
     }
 
 
@@ -224,7 +263,7 @@ def test_line_endings_that_would_not_come_back(repo):
     repo.write("mixed.py", b"c\r\nd\n")
     repo.write("plain.py", b"c\n")
     assert reasons(look(repo, "HEAD")[3]) == {
-        "mixed.py": "its line endings would not come back as they are"
+        "mixed.py": "git would not write its bytes back as they are, 5 B"
     }
 
 

@@ -1,4 +1,4 @@
-"""A pin in each plain state of git: the right tree, and not a byte of the user's changed."""
+"""What a pin holds beside the tree, names of every kind, settings of the user, odd moments."""
 
 from __future__ import annotations
 
@@ -26,116 +26,24 @@ def pin_of(repo, **options):
     return pin
 
 
-def clean(repo):
-    return {}
-
-
 def modified(repo):
     repo.write("train.py", "lr = 3\n")
-    return {"train.py": ("100644", b"lr = 3\n")}
 
 
-def staged_and_modified_again(repo):
-    repo.write("train.py", "staged\n")
-    repo.git("add", "train.py")
-    repo.write("train.py", "later\n")
-    return {"train.py": ("100644", b"later\n")}
-
-
-def staged_rename(repo):
-    repo.git("mv", "model.py", "net.py")
-    return {"model.py": None, "net.py": ("100644", b"width = 2\n")}
-
-
-def untracked(repo):
-    repo.write("new dir/note.md", "hello\n")
-    return {"new dir/note.md": ("100644", b"hello\n")}
-
-
-def deleted(repo):
-    (repo.top / "model.py").unlink()
-    return {"model.py": None}
-
-
-def mode_change(repo):
-    (repo.top / "model.py").chmod(0o755)
-    return {"model.py": ("100755", b"width = 2\n")}
-
-
-def symlink(repo):
-    (repo.top / "model.py").unlink()
-    (repo.top / "model.py").symlink_to("train.py")
-    (repo.top / "dangling").symlink_to("no/where")
-    return {"model.py": ("120000", b"train.py"), "dangling": ("120000", b"no/where")}
-
-
-def file_and_folder_change_places(repo):
-    (repo.top / "model.py").unlink()
-    repo.write("model.py/part.py", "p\n")
-    (repo.top / "tools/run.sh").unlink()
-    (repo.top / "tools").rmdir()
-    repo.write("tools", "flat\n")
-    return {
-        "model.py": None,
-        "model.py/part.py": ("100644", b"p\n"),
-        "tools/run.sh": None,
-        "tools": ("100644", b"flat\n"),
-    }
-
-
-def intent_to_add(repo):
-    repo.write("soon.py", "soon\n")
-    repo.git("add", "--intent-to-add", "soon.py")
-    return {"soon.py": ("100644", b"soon\n")}
-
-
-def merge_conflict(repo):
-    repo.git("checkout", "--quiet", "-b", "side", "HEAD~1")
-    repo.write("train.py", "lr = 9\n")
-    repo.commit("side")
-    repo.git("merge", "--quiet", "main", check=False)
-    return {"train.py": ("100644", (repo.top / "train.py").read_bytes())}
-
-
-STATES = [
-    clean,
-    modified,
-    staged_and_modified_again,
-    staged_rename,
-    untracked,
-    deleted,
-    mode_change,
-    symlink,
-    file_and_folder_change_places,
-    intent_to_add,
-]
-
-
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
-def test_state_is_pinned_and_nothing_of_the_user_changes(repo, state):
-    head = repo.text("rev-parse", "HEAD")
-    expected = repo.tree("HEAD")
-    for path, entry in state(repo).items():
-        expected.pop(path, None)
-        if entry is not None:
-            expected[path] = entry
+def test_branch_and_remote_are_pinned_without_user_info(repo):
+    modified(repo)
     pin = pin_of(repo)
-    assert (pin.commit, pin.branch, pin.reproducible, pin.reasons) == (head, "main", True, ())
-    assert repo.tree(pin.pinned) == expected
-    assert repo.text("rev-parse", f"{pin.pinned}^{{tree}}") == pin.tree
-    assert repo.text("rev-parse", f"refs/expdb/pins/{pin.pinned}") == pin.pinned
-    assert pin.dirty is (state is not clean)
-    assert (pin.snapshot is None) is (state is clean)
-    assert (pin.num_edits > 0) is (state is not clean)
+    assert (pin.branch, pin.num_edits) == ("main", 1)
     assert pin.remote == "https://example.org/lab/repo.git"
 
 
-def test_conflicted_files_are_pinned_as_they_stand(repo):
-    merge_conflict(repo)
-    pin = pin_of(repo)
-    text = repo.tree(pin.snapshot)["train.py"][1]
-    assert b"<<<<<<<" in text
-    assert text == (repo.top / "train.py").read_bytes()
+def test_a_damaged_index_leaves_the_commit(repo):
+    (repo.top / ".git/index").write_bytes(b"damaged " * 20)
+    pin = take_pin(find_worktree(repo.top), store_root=repo.top / "runs")
+    assert (pin.commit, pin.branch) == (repo.text("rev-parse", "HEAD"), "main")
+    (reason,) = pin.reasons
+    assert reason.startswith("the work tree cannot be read: git status failed: ")
+    assert not pin.reproducible
 
 
 def test_equal_trees_share_a_commit_and_a_changed_one_does_not(repo):

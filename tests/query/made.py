@@ -75,7 +75,7 @@ def make_run(
     )
     created = 1_795_000_000_000 + minutes * MINUTE_MS
     last = max((item.last_step for item in found.values()), default=None)
-    ended = None if state in (RunState.RUNNING, RunState.LOST) else created + 35_000
+    ended = None if state.is_alive or state is RunState.LOST else created + 35_000
     attempt = Attempt(
         number=1,
         pin=Pin(commit=commit, tree=tree, branch="main"),
@@ -137,7 +137,7 @@ def write_run(
         durable=False,
     )  # fmt: skip
     for item in run.attempts:
-        write_attempt(layout, item, alive=run.state is RunState.RUNNING)
+        write_attempt(layout, item, alive=run.state.is_alive)
     body = {"series": {key: _as_json(item) for key, item in run.series.items()}}
     write_json(layout.series_json, body, durable=False)
     for item in run.evals:
@@ -149,7 +149,7 @@ def write_run(
     if points:
         write_points(layout, points)
     (path / "x").write_bytes(bytes(run.bytes))
-    stored = "running" if run.state is RunState.RUNNING else str(run.state)
+    stored = "running" if run.state.is_alive else str(run.state)
     status = {
         "format": 1, "state": stored, "reason": run.reason, "attempt": len(run.attempts),
         "last_step": run.last_step, "max_steps": run.max_steps, "ended_at_ms": run.ended_at_ms,

@@ -198,6 +198,17 @@ def test_paths_of_a_run(tmp_path: Path) -> None:
         assert error.value.hints == ("parts: run config points checkpoint log",)
 
 
+def test_without_deltas_all_else_is_the_same(store: Store, repository: Path) -> None:
+    write_run(store, cast_run("k3f9x2m7qd"))
+    write_run(store, cast_run("t1h6y3cz8r"))
+    with open_reader(store) as reader:
+        whole = store_status(reader, cwd=repository, head=None)
+        bare = store_status(reader, cwd=repository, head=None, deltas=False)
+    assert {row.id for row in whole.rows if row.delta} == {"t1h6y3cz8r"}
+    assert bare.rows == tuple(replace(row, delta=None) for row in whole.rows)
+    assert replace(bare, rows=whole.rows) == whole
+
+
 def test_an_unfinished_run_has_a_state_of_its_own(store: Store, repository: Path) -> None:
     write_run(store, cast_run("x5j2v8c0ke"))
     found = status(store, repository)

@@ -114,6 +114,10 @@ def test_numbers_are_those_of_yaml_and_python() -> None:
     assert number_of("inf") == -(number_of("-.inf") or 0) == math.inf
     assert isinstance(number_of("12"), int)
     assert [number_of(word) for word in ("nan", "1e", "0x1", "e3", "1.2.3", "")] == [None] * 6
+    odd = ("0_1", "1_", "_1", "1__0", "١", "１", "1e１", "1.0_1")
+    assert [number_of(word) for word in odd] == [None] * 8
+    assert [duration_ms(word) for word in ("２d", "2_0d")] == [None] * 2
+    assert moment_ms("２０２６-01-01") == moment_ms("2026-01-01T０１:00") is None
 
 
 # --------------------------------------------------------------------------------- refusals
@@ -132,6 +136,12 @@ def test_numbers_are_those_of_yaml_and_python() -> None:
         ("seed in 1", "`in` is followed by values in brackets", "        ^"),
         ("seed in (1 2", "these values are not closed with )", "        ^"),
         ("seed is 1", "`is` is followed by nan or missing", "        ^"),
+        ("seed = 0_1", "seed is a number: 0_1 is not a number", "       ^^^"),
+        ("seed < ١", "seed is a number: ١ is not a number", "       ^"),
+        ("optim.lr >= 0_1", "0_1 is not a number", "            ^^^"),
+        ("optim.lr = １", "１ is not a number", "           ^^"),
+        ("val/loss < 1_", "val/loss is a metric: 1_ is not a number", "           ^^"),
+        ("age < ２d", "２d is not an age", "      ^^^"),
         ("seed ! 1", "! alone means nothing here", "     ^"),
         ("name = 'a", "the quote ' is not closed", "       ^^"),
         ("5 = and", "a value is missing after =", "    ^^^"),

@@ -32,6 +32,7 @@ CONFIG = st.one_of(
     st.just([1, "a"]),
 )
 ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COUNTS = {"seed": "seed", "step": "last_step", "max_steps": "max_steps"}
 KEYS = ("optim.lr", "x.y")
 METRICS = ("val/loss", "eval/acc", "a b")
 WORDS = {
@@ -63,6 +64,7 @@ def runs(draw: st.DrawFn, at: int) -> Run:
         seed=config["seed"],
         state=RunState(draw(st.sampled_from(WORDS["state"]))),
         minutes=draw(st.integers(0, 90)),
+        max_steps=draw(st.sampled_from([None, 1, 2])),
         config=config,
         points=points,
         objective=draw(st.sampled_from([None, objective])),
@@ -77,7 +79,7 @@ def quoted(word: str) -> str:
 
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
-    kind = draw(st.sampled_from(["key", "metric", "seed", "age", "word"]))
+    kind = draw(st.sampled_from(["key", "metric", "count", "age", "word"]))
     number = st.sampled_from([str(value) for value in NUMBERS] + ["inf", "-inf"])
     ops = ["=", "!=", "<", "<=", ">", ">="]
     if kind == "key":
@@ -87,8 +89,8 @@ def comparisons(draw: st.DrawFn) -> str:
         reading = draw(st.sampled_from(["", ".last", ".best", ".min", ".max", ".at(1)", ".at(2)"]))
         name = draw(st.sampled_from(["val/loss", "eval/acc", "'a b'"])) + reading
         value = number
-    elif kind == "seed":
-        name, value = "seed", number
+    elif kind == "count":
+        name, value = draw(st.sampled_from(sorted(COUNTS))), number
     elif kind == "age":
         name, value = "age", st.sampled_from(["1h", "30m", "'1h 20m'"])
     else:
@@ -161,8 +163,9 @@ def value_of(name: Name, run: Run) -> Any:
         return str(getattr(run, text)) or MISSING
     if text == "label":
         return run.labels
-    if text == "seed":
-        return MISSING if run.seed is None else run.seed
+    if text in COUNTS:
+        found = getattr(run, COUNTS[text])
+        return MISSING if found is None else found
     if text == "age":
         return NOW_MS - run.created_at_ms
     if text in KEYS:

@@ -126,3 +126,14 @@ def test_wrong_columns_and_orders_name_the_nearest(cast: Reader) -> None:
                           ("run", "experiment", "seed", "state", "step", "objective", "delta",
                            "age", "code"))  # fmt: skip
     assert refusal(cast, columns=[everything]).message == "no column is left to show"
+
+
+def test_how_far_a_run_was_to_come_is_a_column_and_an_order(store: Store) -> None:
+    for at, (name, most) in enumerate({"a": 300, "b": None, "c": 600}.items()):
+        write_run(store, make_run(name * 10, value=1.8, minutes=at, max_steps=most))
+    with open_reader(store) as reader:
+        assert order(reader, "-max_steps") == "cccc aaaa bbbb"
+        assert order(reader, "max_steps", where="r.max_steps > 300") == "cccc"
+        found = listing(reader, columns=["run,step,max_steps"], sort="max_steps")
+    assert found.columns[2] == ShownColumn("max_steps", "field")
+    assert [row.extra.get("max_steps") for row in found.rows] == [300, 600, None]

@@ -7,19 +7,22 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from expdb.errors import NotFound
+from expdb.errors import Corrupt, NotFound
 from expdb.index.reader import open_reader
 from expdb.model import RunState
+from expdb.query import tail
 from expdb.query.silence import usual_step_s
-from expdb.query.tail import LogTail, Told, end_of, follow, newest_run
+from expdb.query.tail import MAX_LINE, LogTail, Told, end_of, follow, newest_run
 from expdb.store import owner
 from expdb.store.files import write_json
 from expdb.store.journal import VALUES, encode_frame, encode_header, encode_key, encode_template
 from expdb.store.layout import RunLayout
+from expdb.store.runs import read_run
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store
 from tests.conftest import MakeRun
@@ -259,3 +262,58 @@ def test_without_a_name_it_is_the_newest_live_run_else_the_newest(store: Store) 
             write_run(store, make_run(run, experiment="e", state=state, minutes=minutes))
     with open_reader(store) as reader:
         assert newest_run(reader) == "v8k2h5d3rt"
+
+
+def test_a_line_of_megabytes_is_cut_where_it_is_shown(live: RunLayout) -> None:
+    path = live.attempt(1) / "log.txt"
+    path.write_bytes(b"first\n" + b"x" * 30_000_000 + b"\nlast\n" + b"y" * 20_000)
+    log = LogTail(live.root)
+    cut = "x" * MAX_LINE + f" ... {30_000_000 - MAX_LINE:,} bytes more"
+    assert log.last(3) == ["first", cut, "last"]
+    with path.open("ab") as file:
+        file.write(b"z" * 5_000_000 + b"\nend\n")
+    assert log.more() == ["y" * MAX_LINE + f" ... {5_010_000:,} bytes more", "end"]
+    assert log.rest() == []
+
+
+def test_a_log_of_one_line_without_an_end_is_read_so_far_from_its_end(
+    live: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "MAX_BYTES", 1 << 16)
+    monkeypatch.setattr(tail, "MAX_LINE", 100)
+    with (live.attempt(1) / "log.txt").open("wb") as file:
+        file.truncate(1 << 30)  # a hole: nothing of it is on the disk
+        file.seek(0, 2)
+        file.write(b"the end\n")
+    [line] = LogTail(live.root).last(1)
+    assert line.startswith("\0" * 100 + " ... ")
+
+
+def test_what_is_no_file_is_not_waited_for(live: RunLayout, tmp_path: Path) -> None:
+    """A pipe in the place of any file of a run, and a link out of it."""
+    (tmp_path / "secret.txt").write_text("secret\n")
+    path = live.attempt(1) / "log.txt"
+    for why in ("it is no regular file", "it is a link"):
+        path.unlink(missing_ok=True)
+        if why == "it is a link":
+            path.symlink_to(tmp_path / "secret.txt")
+        else:
+            os.mkfifo(path)
+        log = LogTail(live.root)
+        assert (log.last(10), log.more()) == ([], [])
+        assert log.problems == [f"log.txt of attempt 1: {why}"]
+    for other in (live.marks, live.events, live.artifacts_jsonl, live.attempt(1) / "pin.json"):
+        other.unlink(missing_ok=True)
+        os.mkfifo(other)
+    (live.attempt(1) / "rank-0.1.wal").unlink(missing_ok=True)
+    os.mkfifo(live.attempt(1) / "rank-0.1.wal")
+    live.evals.mkdir(exist_ok=True)
+    os.mkfifo(live.evals / "a.json")
+    found = read_run(live.root, store_root=live.root.parents[1])
+    said = "\n".join(found.problems)
+    for name in ("marks.jsonl", "events.jsonl", "evals/a.json", "pin.json", "rank-0.1.wal"):
+        assert name in said, name
+    live.run_json.unlink()
+    os.mkfifo(live.run_json)
+    with pytest.raises(Corrupt, match=r"run.json cannot be read: it is no regular file"):
+        read_run(live.root, store_root=live.root.parents[1])

@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from expdb.query.compare_results import Comparison, MetricDiff, Verdict
-from expdb.query.results import Outcome
+from expdb.query.results import Outcome, Spread
 from expdb.report import closing
 from expdb.report.style import Style, style_of
+from expdb.report.verdict import verdict_lines
 from expdb.text import cells
 
 
@@ -58,6 +59,23 @@ def test_a_narrow_closing_table_keeps_every_row(cast, screen):
     lines = closing.closing_lines(make(cast), screen(width=60))
     assert max(cells(line) for line in lines) <= 60
     assert len(lines) == len(closing.closing_lines(make(cast), screen()))
+
+
+def test_other_seeds_are_said(cast, screen, golden):
+    """Of one config: noise and the spread. Of two configs: that the seeds are not the same."""
+    made = make(cast)
+    base, run = made.runs
+    spread = Spread(num_seeds=3, low=1.848, high=1.864, sd=0.008)
+    reason = "val/loss +0.180 (+9.7 %): same config, other seed: this is noise"
+    noise = Verdict(run=run.id, outcome=Outcome.NO_DIFFERENCE, reason=reason)
+    siblings = replace(made, runs=(base, replace(run, seed=1)), spread=spread, verdicts=(noise,))
+    golden("verdict-siblings-100.txt", verdict_lines(siblings, screen()))
+    assert closing.closing_lines(siblings, screen())[-1] == f"no difference  {reason}"
+    other = replace(made, runs=(base, replace(run, seed=3)))
+    assert verdict_lines(other, screen())[-1].strip() == "not the same seed: 3 against 0"
+    assert closing.closing_lines(other, screen())[-1] == (
+        "not the same seed: 3 against 0; no baseline with seed 3 has finished"
+    )
 
 
 def test_a_run_without_a_parent_stands_alone(cast, screen, golden):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from expdb.model import Attempt, Pin
+from expdb.model import Attempt, Pin, Run
 from expdb.query.compare_results import (
     CodeDiff,
     Comparison,
@@ -16,7 +16,8 @@ from expdb.query.compare_results import (
     Verdict,
 )
 from expdb.query.results import ABSENT, Noise, Outcome
-from expdb.report import comparison, verdict
+from expdb.report import comparison, comparison_tables, verdict
+from expdb.report.rows_out import write_csv
 from expdb.text import cells
 
 BASELINE, EXP01, COSINE, ZLOSS = "k3f9x2m7qd", "t1h6y3cz8r", "d6v3m9s2xk", "g2z8r5n1fs"
@@ -87,10 +88,17 @@ def compare_exp01(cast: SimpleNamespace) -> Comparison:
     )
 
 
+def using(run: Run, blob: str) -> Run:
+    """Return the run with the files that it imported."""
+    used = {"train.py": blob, "expdb/demo/data.py": blob, "expdb/demo/model.py": "same"}
+    attempt = replace(run.attempts[-1], pin=replace(run.pin, used=used))
+    return replace(run, attempts=(attempt,))
+
+
 def compare_zloss(cast: SimpleNamespace) -> Comparison:
     return replace(
         compare_exp01(cast),
-        runs=(cast.run(BASELINE), cast.run(ZLOSS)),
+        runs=(using(cast.run(BASELINE), "1"), using(cast.run(ZLOSS), "2")),
         config=(*filler(41), ConfigDiff(key="loop.z_loss", values=(ABSENT, 0.0001), differs=True)),
         code=CodeDiff(
             same_tree=False,
@@ -315,3 +323,36 @@ def test_many_files_are_counted(cast, screen):
     lines = comparison.render(made, screen())
     assert "  20 more: --all" in [line.rstrip() for line in lines]
     assert len(comparison.render(made, screen(), all=True)) == len(lines) + 19 + 44
+
+
+def test_a_comparison_as_markdown_and_csv(cast, screen, golden):
+    found = compare_exp01(cast)
+    style = screen(terminal=False, ascii=True)
+    golden("compare-worse.md", comparison_tables.to_markdown(found, style))
+    golden("compare-worse.csv", write_csv(*comparison_tables.table(found)).splitlines())
+    only = comparison_tables.to_markdown(found, style, config_only=True)
+    assert len(only) == 4
+    assert only[-1].startswith("| optim.lr | 0.003 | 0.01 |")
+    heads, rows = comparison_tables.table(found, config_only=True)
+    assert [row[:2] for row in rows] == [["config", "optim.lr"]]
+    assert {len(row) for row in rows} == {len(heads)}
+
+
+def test_a_comparison_of_three_has_deltas_beside_each(cast, screen, golden):
+    found = compare_three(cast)
+    lines = comparison_tables.to_markdown(found, screen(terminal=False, ascii=True))
+    golden("compare-three.md", lines)
+    table = [line for line in lines if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+    heads, rows = comparison_tables.table(found)
+    assert {len(row) for row in rows} == {len(heads)}
+    assert heads[-4:] == [
+        f"{what} {run.id}" for run in found.runs[1:] for what in ("delta", "outcome")
+    ]
+
+
+def test_a_name_stays_text_in_markdown(cast, screen):
+    evil = replace(cast.run(EXP01), experiment="a|b<i>\n*x*")
+    found = replace(compare_exp01(cast), runs=(cast.run(BASELINE), evil))
+    text = "\n".join(comparison_tables.to_markdown(found, screen(terminal=False)))
+    assert r"a\|b\<i\>\\x0a\*x\* t1h6" in text

@@ -44,7 +44,7 @@ def test_a_listing_has_one_object_a_run(cast):
         "value": 2.028,
         "step": 300,
     }
-    assert run["delta"] == {"value": 0.18, "outcome": "worse", "at_step": None}
+    assert run["delta"] == {"value": 0.18, "outcome": "worse", "at_step": None, "against": ""}
     assert "delta" not in data["runs"][-1]
 
 

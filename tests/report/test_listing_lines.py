@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from expdb.query.results import Listing, Ranking
+from expdb.model import RunState
+from expdb.query.results import Delta, Listing, Outcome, Ranking
 from expdb.report import listing, ranking
+from expdb.report.words import delta_cell
 from expdb.text import cells
 
 
@@ -20,6 +22,7 @@ def make_ranking(cast, **change):
         noise=cast.noise,
         rows=tuple(finished),
         num_tied=7,
+        num_all=len(finished),
         not_ranked=(
             (by_id["c7t3"], "NaN since step 50"),
             (by_id["a9m4"], "crashed"),
@@ -53,6 +56,15 @@ def test_ls_in_a_pipe_is_ascii_and_splits_into_equal_fields(cast, screen, golden
     golden("ls-pipe.txt", lines)
     assert all(line.isascii() for line in lines)
     assert {len([f for f in line.split("  ") if f.strip()]) for line in lines} == {9}
+
+
+def test_a_paused_run_has_a_word_and_a_sign_of_its_own(cast, screen, golden):
+    held = replace(cast.rows[0], state=RunState.PAUSED)
+    found = make_listing(cast, (held, *cast.rows[1:4]))
+    golden("ls-paused-100.txt", listing.render(found, screen()))
+    golden("ls-paused-60.txt", listing.render(found, screen(width=60)))
+    lines = listing.render(found, screen(terminal=False, ascii=True))
+    assert "  paused    180/300  " in lines[1]
 
 
 def test_ls_of_nothing_is_no_line(cast, screen):
@@ -123,3 +135,10 @@ def test_without_noise_there_is_no_winner_and_a_hint(cast, screen):
     assert ranking.next_commands(made) == [
         ("hint", "declare the noise you know, in conf/expdb: noise: {val/loss: SD}")
     ]
+
+
+def test_a_delta_to_another_seed_says_which(cast):
+    row = replace(cast.rows[1], delta=Delta(value=0.05, outcome=Outcome.WORSE, other_seed=0))
+    assert delta_cell(row, 3, "val/loss") == ("+0.050", "worse (seed 0)", "red")
+    row = replace(row, delta=Delta(value=0.05, outcome=None, at_step=150, other_seed=0))
+    assert delta_cell(row, 3, "val/loss")[1] == "@150 (seed 0)"

@@ -135,6 +135,7 @@ def test_the_trash_is_a_table(cast, screen, golden):
             bytes=9_200_000,
             op=op,
             removed_at_ms=cast.now_ms - minutes * MINUTE,
+            place=run,
         )
         for run, name, op, minutes in (
             ("w2q5c8n0fd", "exp01", OP, 3),

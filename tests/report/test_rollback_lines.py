@@ -176,7 +176,7 @@ def test_next_commands_are_complete(cast, screen):
     ]
 
 
-def test_a_fresh_work_tree(cast, screen):
+def test_a_fresh_work_tree(cast, screen, golden):
     plan = make_plan(cast)
     made = WorktreeResult(
         path="/x/at-k3f9",
@@ -189,6 +189,10 @@ def test_a_fresh_work_tree(cast, screen):
     )
     lines = rollback.render_worktree(made, screen(), path="../at-k3f9", weights=f"runs/{WEIGHTS}")
     assert lines[0] == f"made ../at-k3f9 at k3f9x2m7qd baseline@300  (op {OP})"
+    made = replace(made, branch="again", submodules=("lib",))
+    shown = rollback.render_worktree(made, screen(), path="../a b", weights=f"runs/{WEIGHTS}")
+    following = [f"{label + ':':<11}{c}" for label, c in rollback.next_in_worktree(made, "../a b")]
+    golden("rollback-worktree.txt", [*shown, "", *following])
 
 
 def make_op(run_id: str, cast, **change) -> OpRow:

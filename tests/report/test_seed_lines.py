@@ -202,3 +202,32 @@ def test_a_comparison_without_an_objective_says_so(cast, screen):
     lines = seed_comparison.render_comparison(replace(made, groups=groups), screen())
     assert lines[-1] == "inconclusive  no objective is declared"
     assert seed_comparison.outcome_of(groups[1]) is Outcome.INCONCLUSIVE
+
+
+def test_the_best_over_seeds(cast, screen, golden):
+    found = make_found(cast)
+    lines = [seeds.best_line(found, screen()), f"hint: {seeds.best_hint(found, screen())}"]
+    golden("best-seeds-100.txt", lines)
+    golden("best-seeds.json", dumps(seeds_json.best(found)).splitlines())
+    assert lines == [
+        "exp07_zloss  1 seed  val/loss mean 1.839",
+        "hint: not better than baseline (1.856) beyond noise ±0.018",
+    ]
+
+
+def test_the_best_over_seeds_says_what_it_stands_against(cast, screen):
+    found = make_found(cast)
+    base = found.base
+    ahead = replace(found.groups[0], delta=mean_delta(base.values, (1.5,), cast.noise, "min"))
+    assert seeds.best_hint(replace(found, groups=(ahead,)), screen()) == ""
+    unknown = replace(found.groups[0], delta=mean_delta(base.values, (1.5,), None, "min"))
+    assert seeds.best_hint(replace(found, groups=(unknown,)), screen()) == (
+        f"against baseline (1.856) nothing can be said: {seeds.FEW_SEEDS}"
+    )
+    worse = replace(found.groups[0], delta=mean_delta(base.values, (2.5,), cast.noise, "min"))
+    said = seeds.best_hint(replace(found, groups=(worse,)), screen())
+    assert said.startswith("worse than baseline (1.856) beyond noise")
+    assert seeds.best_hint(replace(found, groups=(base,)), screen()) == ""
+    spread = next(group for group in found.groups if group.name == "exp02_cosine")
+    line = seeds.best_line(replace(found, groups=(spread,)), screen())
+    assert line == "exp02_cosine  3 seeds  val/loss mean 1.853, sd 0.014"

@@ -261,3 +261,19 @@ def test_seeds_fold_to_ranges():
     assert status.seeds([2, 0, 1]) == "0-2"
     assert status.seeds([0, 2, 3, 4, 9]) == "0,2-4,9"
     assert status.seeds([None]) == ""
+
+
+def test_a_failed_run_shows_the_end_of_its_traceback(cast, screen, golden):
+    """Long lines are cut to the screen, and control characters are shown as text."""
+    run = make_exp01(cast, state=RunState.FAILED, reason="ValueError: bad")
+    last = [f'  File "train.py", line {at}, in step' for at in range(10)]
+    last += ["ValueError: bad \x1b[31m" + "x" * 200, "a note"]
+    lines = shown.render(run, screen(), path=PATH, num_keys=41, last_words=last)
+    golden("show-failed-100.txt", lines)
+    at = lines.index("  traceback, last 8 lines; the log: expdb path t1h6 log")
+    assert lines[at + 1].strip() == 'File "train.py", line 4, in step'
+    assert lines[at + 8 : at + 9] == ["    a note"]
+    assert max(map(cells, lines)) <= 100
+    whole = shown.render(run, screen(), path=PATH, num_keys=41, last_words=last, all=True)
+    assert whole[whole.index("  traceback") + 1].strip() == 'File "train.py", line 0, in step'
+    assert "  traceback" not in shown.render(run, screen(), path=PATH, num_keys=41)

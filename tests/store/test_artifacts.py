@@ -264,3 +264,27 @@ def test_damaged_lines_are_named_and_the_rest_is_read(layout: RunLayout, tmp_pat
         "artifacts.jsonl: line 2 is damaged",
         "artifacts.jsonl: line 3 is damaged",
     ]
+
+
+def test_a_source_that_cannot_be_read_is_the_source_fault(
+    layout: RunLayout, tmp_path: Path
+) -> None:
+    """The memory of this process is a file whose first page nobody can read: EIO."""
+    with pytest.raises(BadInput, match="'mem' cannot be read"):
+        add(layout, Path("/proc/self/mem"))
+    assert list(layout.artifacts.iterdir()) == []
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    deep = tmp_path / "deep" / "/".join("d" * 205)
+    deep.mkdir(parents=True)
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "loop").symlink_to("loop")
+    for path, words in (
+        (loop, "neither file nor folder"),
+        (Path("a\0b"), "neither file nor folder"),
+        (tmp_path / ("x" * 300), "cannot be read"),
+        (tmp_path / "deep", "200 folders deep"),
+        (tmp_path / "top", "'loop' "),
+    ):
+        with pytest.raises(BadInput, match=words):
+            sources(path)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from expdb.store.layout import RunLayout, StoreLayout
+from tests.faults.killing import Child, kill_before
 from tests.store.fsck_made import (
     check,
     finished,
@@ -27,44 +25,19 @@ from tests.store.fsck_made import (
 pytestmark = pytest.mark.slow
 
 MakeRun = Callable[..., RunLayout]
-OPERATIONS = ("replace", "link", "unlink", "rename", "fsync", "mkdir", "sendfile")
 STRIDES = pytest.mark.parametrize(
     "stride", [pytest.param(53, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )
 
 
-def kill_before(number: int) -> None:
-    """Die before the `number`-th file operation of this process from here on."""
-    seen = 0
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal seen
-            seen += 1
-            if seen == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args, **kwargs)
-
-        return call
-
-    for name in OPERATIONS:
-        setattr(os, name, counted(getattr(os, name)))
-
-
 def dies(root: Path, number: int) -> bool:
     """Repair in a child that dies before its `number`-th operation; False when it came through."""
-    pid = os.fork()
-    if pid == 0:
-        code = 3
-        try:
-            kill_before(number)
-            repair(root)
-            code = 0
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert code in (0, -signal.SIGKILL)
-    return code != 0
+
+    def work(child: Child) -> None:
+        kill_before(number)
+        repair(root)
+
+    return not Child(work).survives()
 
 
 def spoil(make_run_dir: MakeRun, root: Path) -> list[Path]:

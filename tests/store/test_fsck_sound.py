@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from expdb.store import attempts
+from expdb.store import attempts, fold_parts, recorder
 from expdb.store.fsck.check import check_store
 from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.parts import read_folded
 from expdb.store.points import read_series
 from tests.store.fsck_made import (
     check,
@@ -107,6 +108,9 @@ def test_what_is_not_expdbs_is_named_and_left_alone(
     (layout.root.parent / "copy of run").mkdir()
     (store_root / "notes.txt").write_text("mine")
     (layout.points / "readme.txt").write_text("mine")
+    for folder in (store_root, layout.root.parent, layout.root, layout.points, layout.checkpoints):
+        for name in (".gitkeep", ".gitignore", ".DS_Store", ".nfs0000a1", "._x", "lost+found"):
+            (folder / name).touch()  # what git, file managers and file systems leave anywhere
     (layout.checkpoints / ".tmp-step=30").mkdir()
     (layout.checkpoints / ".tmp-step=30" / "model.pt").write_bytes(b"12")
     before = whole(store_root)
@@ -145,3 +149,17 @@ def test_the_points_of_a_test_run_are_what_they_seem(
 ) -> None:
     layout = finished(make_run_dir)
     assert read_series(layout.root)["step"].to_pylist() == [*range(20)] * 2
+
+
+def test_files_that_wait_for_their_end_after_a_folding_are_no_finding(
+    make_run_dir: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "SEAL_POINTS", 10)
+    monkeypatch.setattr(fold_parts, "MAX_PARTS", 1)
+    layout = finished(make_run_dir)
+    root = layout.root.parents[1]
+    before = points(layout)
+    assert fold_parts.fold_parts(root, layout) > 0
+    assert read_folded(layout.parts_list(1, 0)) != ()
+    assert check(root).findings == []
+    assert points(layout) == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +23,8 @@ from expdb.store.media import MediaKey, media_keys, read_media
 from expdb.store.media_journal import media_journals, read_journal
 from expdb.store.media_parts import KINDS, schema
 from expdb.store.media_recorder import MediaRecorder
-from expdb.store.recover import needs_recovery, recover
+from expdb.store.recover import recover
 from expdb.store.runs import read_run
-from tests.store.test_recover import Child, kill_before
 
 MakeRun = Callable[..., RunLayout]
 HIST = {
@@ -268,65 +266,7 @@ def test_what_cannot_be_sealed_stays_in_its_journal(
         add_text(recorder, "late")
 
 
-# --------------------------------------------------------------------------------------- kills
-
-
-@pytest.mark.parametrize("number", [0, 1, 7, 40])
-def test_what_a_returned_call_logged_survives_a_kill(
-    layout: RunLayout, store_root: Path, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(media_recorder, "SEAL_BYTES", 3000)
-
-    def work(child: Child) -> None:
-        recorder = writer(layout)
-        for step in range(1000):
-            recorder.add("image", "i", step, 0, BODIES["image"][0][0], bytes([step % 256]) * 500)
-            child.tell(step)
-            if step == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    child = Child(work)
-    child.wait()
-    before = read_media(layout.root, "image").to_pylist()
-    assert [row["step"] for row in before] == list(range(child.told + 1))
-    assert needs_recovery(layout) or not media_journals(layout, 1)
-    assert recover(store_root, layout) is RunState.CRASHED
-    assert read_media(layout.root, "image").to_pylist() == before
-    assert media_journals(layout, 1) == {}
-    assert not needs_recovery(layout)
-
-
-def whole_life(layout: RunLayout, child: Child, number: int) -> None:
-    recorder = writer(layout)
-    kill_before(number)
-    for step, (body, blob) in enumerate((*BODIES["text"], *BODIES["text"])):
-        recorder.add("text", "k", step, 0, body, blob)
-        recorder.add("hist", "k", step, 0, HIST)
-        child.tell(step)
-    recorder.close()
-    child.tell(100)
-
-
-def test_a_kill_between_any_two_operations_of_a_seal_loses_and_doubles_nothing(
-    make_run_dir: MakeRun, dead: dict[str, Any], store_root: Path
-) -> None:
-    number, told = 0, -1
-    while told < 100:
-        number += 1
-        layout = make_run_dir(who=dead)
-        child = Child(lambda own, at=number, where=layout: whole_life(where, own, at))
-        child.wait()
-        told = child.told
-        found = [read_media(layout.root, kind)["step"].to_pylist() for kind in ("text", "hist")]
-        assert found == [[0, 1, 2, 3], [0, 1, 2, 3]]
-        recover(store_root, layout)
-        assert [
-            pq.read_table(layout.media / f"{kind}-a1-r0-1.parquet").num_rows
-            for kind in ("text", "hist")
-        ] == [4, 4]
-        assert sorted(read_media(layout.root, "text")["step"].to_pylist()) == [0, 1, 2, 3]
-        assert media_journals(layout, 1) == {}
-    assert number > 5
+# -------------------------------------------------------------------------------------- damage
 
 
 def journal_of(layout: RunLayout, count: int = 4) -> Path:

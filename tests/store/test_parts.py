@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expdb.errors import Corrupt
+from expdb.store import parts
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.parts import (
     COLUMNS,
@@ -224,3 +225,40 @@ def test_a_damaged_list_is_named(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(Corrupt, match=r"rank-0\.json"):
         read_list(path)
+
+
+def test_times_that_keys_share_are_kept_about_once(folder: Path) -> None:
+    rng, count = np.random.default_rng(0), 20_000
+    times = 1_700_000_000_000 + np.cumsum(rng.normal(100, 3, count).round().astype(np.int64))
+    steps = np.arange(count)
+    sizes = []
+    for num_keys in (1, 5):
+        columns = {
+            f"m{number}": Column(
+                steps, times, rng.normal(size=count).astype("f4").astype("f8"), steps
+            )
+            for number in range(num_keys)
+        }
+        table = build_table(columns, attempt=1, rank=0)
+        path = folder / f"shared-{num_keys}.parquet"
+        write_part(path, table)
+        assert read_part(path).equals(table)
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        sizes.append(group.column(COLUMNS.index("time")).total_compressed_size)
+    assert sizes[1] < 3 * sizes[0]
+
+
+@given(POINTS, st.lists(KEYS, max_size=3))
+def test_keys_are_read_from_the_row_groups_that_have_them(
+    folder: Path, points: dict[str, list[tuple[int, int, float]]], others: list[str]
+) -> None:
+    keys = [*list(points)[::2], *others, "y" * 5000]
+    points = {**points, "z" * 5000: [(1, 2, 3.0)]}  # a name too long for statistics
+    path = folder / "groups.parquet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PAGE_ROWS", 3)
+        write_part(path, build_table(columns_of(points), attempt=1, rank=0))
+    for wanted in (keys, ["z" * 5000], []):
+        whole = read_part(path).to_pylist()
+        expected = [row for row in whole if row["key"] in wanted]
+        assert repr(read_part(path, wanted).to_pylist()) == repr(expected)

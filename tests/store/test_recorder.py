@@ -633,3 +633,58 @@ def test_many_threads_write_one_journal(layout: RunLayout, small_parts: None) ->
     for number in range(4):
         assert steps_of(layout, f"t{number}", attempts=True) == list(range(200))
     assert len(steps_of(layout, "both", attempts=True)) == 800
+
+
+def test_only_floats_under_known_keys_are_recorded_without_a_look(layout: RunLayout) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    floats = (float, float)
+    assert not item.write(("a", "b"), (1.0, 2.0), 1, 0, floats)
+    assert item.write(("a", "b"), (1.0, 2.0), 1, 0)
+    assert item.write(("a", "b"), (3.0, 4.0), 2, 0, floats)
+    assert not item.write(("a", "b"), (3.0, 4), 3, 0, (float, int))
+    assert not item.write(("a",), (3.0,), 3, 0, (float,))
+    assert not item.write((), (), 3, 0, ())
+    item.close()
+    assert not item.write(("a", "b"), (5.0, 6.0), 4, 0, floats)
+    assert steps_of(layout, attempts=True) == [1, 2]
+
+
+def test_the_latest_value_of_a_key_is_that_of_the_last_call_that_had_it(
+    layout: RunLayout, small_parts: None
+) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    assert item.latest() == {}
+    item.write(("a", "b"), (1.0, 2.0), 1, 0)
+    item.write(("c", "b"), (3.0, 4.0), 2, 0)
+    assert list(item.latest().items()) == [("a", (1, 1.0)), ("b", (2, 4.0)), ("c", (2, 3.0))]
+    item.write(("a", "b"), (5.0, 6.0), 1, 0)
+    assert item.latest()["b"] == (1, 6.0)
+    for step in range(30):  # parts are sealed meanwhile
+        item.write(("d",), (float(step),), step, 0)
+    item.close()
+    assert item.latest() == {"a": (1, 5.0), "b": (1, 6.0), "c": (2, 3.0), "d": (29, 29.0)}
+
+
+def test_memory_is_let_go_when_a_part_is_sealed(layout: RunLayout, small_parts: None) -> None:
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in range(400):
+        item.write((f"k{step % 7}", "a"), (1.0, 2.0), step, 0)
+        if item._sealing is not None:
+            item._sealing.join()
+        assert item._memory.num_points <= 20
+        assert len(journals(layout)) <= 2
+    item.close()
+    assert steps_of(layout, attempts=True) == list(range(400))
+
+
+def test_a_wide_step_seals_though_only_narrow_ones_came_before(
+    layout: RunLayout, small_parts: None
+) -> None:
+    """How many more frames fit is reckoned from the widest keys so far."""
+    item = Recorder(layout, run=RUN, attempt=1)
+    for step in range(5):
+        item.write(("a",), (1.0,), step, 0)
+    item.write(tuple(f"k{number}" for number in range(20)), [1.0] * 20, 5, 0)
+    assert item._sealing is not None
+    item.close()
+    assert read_series(layout.root).num_rows == 25

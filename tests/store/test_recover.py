@@ -1,23 +1,17 @@
-"""Real processes that are killed: at random moments, and before each single file operation."""
+"""What a recovery writes, what it keeps and what it leaves alone; its kills are in tests/faults."""
 
 from __future__ import annotations
 
-import mmap
 import os
-import random
-import signal
-import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from expdb.errors import Conflict, Corrupt, Unsupported
 from expdb.model import Attempt, Pin, RunState
-from expdb.store import attempts, owner, recorder, series
+from expdb.store import attempts, series
 from expdb.store.attempts import write_pin
 from expdb.store.files import exclusive, write_json
 from expdb.store.layout import RunLayout
@@ -26,240 +20,15 @@ from expdb.store.recorder import Recorder
 from expdb.store.recover import needs_recovery, recount, recover
 from expdb.store.runs import read_run
 from expdb.store.status import Status, read_status, write_status
+from tests.faults.lives import left_behind, others, steps
 
 pytestmark = pytest.mark.slow
 
 MakeRun = Callable[..., RunLayout]
-OPERATIONS = ("replace", "link", "unlink", "rename", "fsync", "fdatasync", "mkdir", "ftruncate")
-
-
-class Child:
-    """A forked process that tells by shared memory how far it has come."""
-
-    def __init__(self, work: Callable[[Child], None]) -> None:
-        self._shared = mmap.mmap(-1, 8)
-        self.tell(-1)
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            try:
-                work(self)
-                code = 0
-            finally:
-                os._exit(code)
-
-    def tell(self, step: int) -> None:
-        struct.pack_into("q", self._shared, 0, step)
-
-    @property
-    def told(self) -> int:
-        """The last step whose `write` has returned."""
-        return int(struct.unpack_from("q", self._shared, 0)[0])
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-def kill_before(number: int) -> None:
-    """Die before the `number`-th file operation of this process from here on."""
-    seen = 0
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal seen
-            seen += 1
-            if seen == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args, **kwargs)
-
-        return call
-
-    for name in OPERATIONS:
-        setattr(os, name, counted(getattr(os, name)))
-
-
-def own(layout: RunLayout) -> None:
-    write_json(layout.attempt(1) / "owner.json", owner.describe(), durable=False)
 
 
 def state(layout: RunLayout, store_root: Path) -> RunState:
     return read_run(layout.root, store_root=store_root).state
-
-
-def steps(layout: RunLayout, *, attempts: bool = True) -> list[int]:
-    problems: list[str] = []
-    found = read_series(layout.root, ["a"], attempts=attempts, problems=problems)
-    assert [text for text in problems if "torn at its end" not in text] == []
-    return sorted(found["step"].to_pylist())
-
-
-def others(layout: RunLayout) -> list[int]:
-    """What an engine that knows nothing of lists reads of key `a`."""
-    found: list[int] = []
-    for path in layout.points.glob("part-*.parquet"):
-        found += pq.read_table(path, filters=[("key", "=", "a")])["step"].to_pylist()
-    return sorted(found)
-
-
-def check_recovered(layout: RunLayout, store_root: Path, told: int) -> None:
-    """All that was told is there once, before and after, and recovering again changes nothing."""
-    before, live = steps(layout), read_run(layout.root, store_root=store_root)
-    assert before[: told + 1] == list(range(told + 1))
-    assert before in (list(range(told + 1)), list(range(told + 2)))
-    assert live.state in (RunState.CRASHED, RunState.FINISHED)
-    recover(store_root, layout)
-    assert steps(layout) == before == others(layout)
-    assert not needs_recovery(layout)
-    run = read_run(layout.root, store_root=store_root)
-    assert run.state is live.state
-    if before:
-        assert run.series["a"].count == len(before)
-        assert repr(run.series["a"]) == repr(live.series["a"])
-    assert repr(dict(run.series)) == repr(dict(recount(layout).series))
-    was = {path: path.stat().st_mtime_ns for path in layout.root.rglob("*") if path.is_file()}
-    assert recover(store_root, layout) is run.state
-    assert {path: path.stat().st_mtime_ns for path in was} == was
-
-
-# ---------------------------------------------------------------------------------- random kills
-
-
-@pytest.mark.parametrize("round_number", range(3))
-@pytest.mark.parametrize("pause_s", [0.0, 0.001])
-def test_every_point_that_was_acknowledged_survives_a_kill(
-    make_run_dir: MakeRun,
-    store_root: Path,
-    pause_s: float,
-    round_number: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(recorder, "SEAL_POINTS", 3000)
-    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
-    layout = make_run_dir()
-
-    def work(child: Child) -> None:
-        own(layout)
-        item = Recorder(layout, run=layout.id, attempt=1)
-        for step in range(10**9):
-            item.write(("a", "b"), (float(step), 0.5), step, step)
-            child.tell(step)
-            if pause_s:
-                time.sleep(pause_s)
-
-    child = Child(work)
-    while child.told < 0:
-        time.sleep(0.001)
-    assert state(layout, store_root) is RunState.RUNNING
-    assert recover(store_root, layout) is RunState.RUNNING
-    time.sleep(random.uniform(0.01, 0.08))
-    child.kill()
-    assert child.wait() == -signal.SIGKILL
-    assert child.told > 0
-    check_recovered(layout, store_root, child.told)
-
-
-# -------------------------------------------------------------------- kills between two operations
-
-
-def whole_life(layout: RunLayout, child: Child, number: int) -> None:
-    """Write, seal by size, beat, close and finish; die before the `number`-th operation."""
-    recorder.SEAL_POINTS = 20  # type: ignore[misc]
-    own(layout)
-    item = Recorder(layout, run=layout.id, attempt=1)
-    kill_before(number)
-    for step in range(14):
-        item.write(("a", "b"), (float(step), 0.5), step, step)
-        child.tell(step)
-        if step == 3:
-            item.save_book()
-            item.sync()
-        if item._sealing is not None:
-            item._sealing.join()
-    item.close()
-    item.book.save(layout.series_json)
-    write_status(layout, Status(state="finished", last_step=13))
-
-
-def test_a_kill_between_any_two_operations_of_a_run_loses_and_doubles_nothing(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    number, ended = 0, False
-    while not ended:
-        number += 1
-        layout = make_run_dir()
-        child = Child(lambda child, at=layout, n=number: whole_life(at, child, n))
-        ended = child.wait() == 0
-        assert state(layout, store_root) in (RunState.FINISHED, *[RunState.CRASHED] * (not ended))
-        check_recovered(layout, store_root, child.told)
-    assert number > 25
-
-
-def left_behind(layout: RunLayout, *, torn: bool = True) -> None:
-    """What a process leaves that dies after a seal, with points in two journals."""
-
-    def work(child: Child) -> None:
-        own(layout)
-        item = Recorder(layout, run=layout.id, attempt=1)
-        for step in range(14):
-            item.write(("a", "b"), (float(step), 0.5), step, step)
-            if step == 5:
-                recorder.SEAL_POINTS = 1  # type: ignore[misc]
-            elif step == 6:
-                assert item._sealing is not None
-                item._sealing.join()
-                item._seal_at = time.monotonic() + 3600
-            elif step == 10:
-                item._switch_journal(seq=item._seq + 1)
-                item._seq += 1
-        os._exit(0)
-
-    Child(work).wait()
-    assert len(list(layout.attempt(1).glob("*.wal"))) == 2
-    if torn:
-        last = max(layout.attempt(1).glob("*.wal"))
-        last.write_bytes(last.read_bytes() + b"\xdb\xe7\x30")
-
-
-def test_a_kill_between_any_two_operations_of_a_recovery_loses_and_doubles_nothing(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    number, ended = 0, False
-    while not ended:
-        number += 1
-        layout = make_run_dir()
-        left_behind(layout)
-
-        def work(child: Child, at: RunLayout = layout, n: int = number) -> None:
-            kill_before(n)
-            recover(store_root, at)
-
-        ended = Child(work).wait() == 0
-        check_recovered(layout, store_root, 13)
-        assert list(layout.attempt(1).glob("*.torn")) != []
-        assert [p.name for p in layout.points.iterdir() if p.name.startswith(".tmp-")] == []
-    assert number > 12
-
-
-def test_many_recover_at_once(make_run_dir: MakeRun, store_root: Path) -> None:
-    for _ in range(4):
-        layout = make_run_dir()
-        left_behind(layout, torn=False)
-        start = time.monotonic() + 0.05
-
-        def work(child: Child, at: RunLayout = layout, when: float = start) -> None:
-            time.sleep(max(0.0, when - time.monotonic()))
-            try:
-                found = recover(store_root, at)
-            except Conflict:
-                return
-            assert found is RunState.CRASHED
-
-        children = [Child(work) for _ in range(4)]
-        assert [child.wait() for child in children] == [0] * 4
-        check_recovered(layout, store_root, 13)
 
 
 # ------------------------------------------------------------------------------- what it writes

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,11 +195,27 @@ def test_what_is_not_there_is_named(word: str, message: str) -> None:
 
 def test_the_nearest_names_are_hinted() -> None:
     with pytest.raises(NotFound) as error:
-        resolve("exp1", ROWS, {}, head=None, declared=["exp10_long", "exp01"])
+        resolve("exp1", ROWS, {}, head=None)
     assert error.value.hints[0].startswith("nearest: exp01 (2 runs)")
+    begun = [replace(ROWS[0], experiment="exp10_long", id="z" * 10), *ROWS]
     with pytest.raises(NotFound) as error:
-        resolve("exp10_lon", ROWS, {}, head=None, declared=["exp10_long"])
-    assert error.value.hints == ("nearest: exp10_long (declared, no runs)",)
+        resolve("exp10", begun, {}, head=None)
+    assert error.value.hints[0].startswith("nearest: exp10_long (1 run)")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("k3", "an id takes 4 characters or more: k3f9"),
+        ("300", "a step stands behind its run: {newest}@300"),
+        ("zz", "expdb ls"),
+    ],
+)
+def test_what_a_word_that_names_nothing_may_have_been(word: str, hint: str) -> None:
+    rows = [replace(row, checkpoints=(300,) if row.id.startswith("k3f9") else ()) for row in ROWS]
+    with pytest.raises(NotFound) as error:
+        resolve(word, rows, {}, head=None)
+    assert error.value.hints == (hint.format(newest="k3f9"),)
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,23 @@ def test_a_damaged_file_is_named(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(Corrupt, match=r"series\.json"):
         load(path)
+
+
+@given(st.data())
+def test_keys_counted_together_have_the_summaries_of_keys_counted_alone(
+    data: st.DataObject,
+) -> None:
+    together, alone = SeriesBook(), SeriesBook()
+    value = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.5, math.nan, math.inf, -math.inf])
+    for _ in range(data.draw(st.integers(1, 4))):
+        keys = data.draw(st.lists(st.sampled_from("abcde"), unique=True, min_size=1).map(tuple))
+        steps = np.array(data.draw(st.lists(st.integers(-5, 30), max_size=6)), np.int64)
+        if data.draw(st.booleans()):
+            steps = np.unique(steps)
+        rows = [[data.draw(value) for _ in steps] for _ in keys]
+        values = np.array(rows, np.float64).reshape(len(keys), len(steps))
+        together.update_together(keys, steps, values)
+        for key, own in zip(keys, values, strict=True):
+            alone.update(key, steps, own)
+    assert repr(together.series) == repr(alone.series)
+    assert together.unordered == alone.unordered

@@ -302,7 +302,7 @@ def test_a_rank_that_is_not_the_first_writes_nothing(layout):
 # Killed between any two file operations
 
 KILLED = """
-import json, os, shutil, signal, sys
+import json, os, shutil, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
@@ -310,7 +310,7 @@ from torch import nn
 from expdb.store.layout import RunLayout
 from expdb.track.checkpoint import Checkpointer
 from expdb.track.state import State
-from tests import warm
+from tests.faults.killing import Trap
 
 def state_of(value):
     model = nn.Linear(2, 2)
@@ -318,18 +318,13 @@ def state_of(value):
     return State(model=model)
 
 def killed_before(nth):
-    count = 0
-    def guard(function):
-        def call(*arguments, **options):
-            nonlocal count
-            count += 1
-            if count == nth:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments, **options)
-        return call
-    os.fsync, os.replace, os.rename = guard(os.fsync), guard(os.replace), guard(os.rename)
-    os.mkdir, os.rmdir, os.unlink = guard(os.mkdir), guard(os.rmdir), guard(os.unlink)
-    torch.save = guard(torch.save)
+    trap = Trap(nth)
+    save = torch.save
+    def counted(*arguments):
+        trap.tick()  # it opens its file by itself
+        return save(*arguments)
+    torch.save = counted
+    trap.arm()
 
 base, ends = Path(sys.argv[1]), {}
 for step in sys.argv[2:]:

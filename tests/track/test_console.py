@@ -44,7 +44,7 @@ def started(stream: TextIO, **options: Any) -> tuple[Console, dict[str, tuple[in
         objective=LOSS,
         base_name="k3f9",
         base_values={0: 5.587, 50: 2.670},
-        latest=latest,
+        latest=lambda: latest,
     )
     return console, latest
 

@@ -94,7 +94,7 @@ def drive(root: Path, child: subprocess.Popen[str]) -> dict[str, ControlResult]:
                 for verb in ("save", "eval", "pause", "go", "stop"):
                     told[verb] = ask(reader, found, verb, wait_s=PATIENCE_S)
                     if verb == "pause":
-                        assert reader.run(found.run).state is RunState.RUNNING
+                        assert reader.run(found.run).state is RunState.PAUSED
             return told
         except ExpdbError:
             time.sleep(0.1)  # it has not begun

@@ -97,6 +97,7 @@ def test_keys_are_any_text_but_an_empty_one(run: Any) -> None:
         (lambda run: run.log_text("a", "x", step=2.5), "a step is 2.5"),
         (lambda run: run.alert("x", level="bad"), "the level of an alert is 'bad'"),
         (lambda run: run.artifact("nowhere"), "'nowhere' does not exist"),
+        (lambda run: run.artifact("/proc/self/mem"), "'mem' cannot be read"),
     ],
 )
 def test_a_bad_call_is_refused_whole_and_by_name(
@@ -143,7 +144,10 @@ def test_an_alert_is_an_event_that_is_said(
         (9, "critical", "alert", "stop this"),
         (3, "info", "alert", "half way"),
     ]
-    assert "warn   alert: loss looks odd" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "warn   alert: loss looks odd" in said
+    assert "critical alert: stop this" in said
+    assert "info   alert: half way" in said
 
 
 def test_artifacts_are_copies_by_name(run: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expdb.errors import BadInput
-from expdb.track.retention import Candidate, Keep, keep_of, removable
+from expdb.store.retention import Candidate, Keep, keep_of, removable
 
 
 def gone(values, *, last=2, best=1, mode="min", protected=(), newest=None, attempts=None):

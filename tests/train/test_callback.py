@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ def main(cfg):
         raise ValueError("no data\\nat all")
     if cfg.how == "exits":
         sys.exit(3)
+    if cfg.how == "exits_well":
+        sys.exit()
     if cfg.how == "starts":
         import expdb
         with expdb.start(cfg, objective="val/loss") as run:
@@ -98,6 +101,22 @@ def test_a_job_that_leaves_by_sys_exit_is_a_failed_run_with_its_code(top: Path) 
     [run], _ = new_runs(top, "how=exits", CALLBACK, code=3)
     assert run.state is RunState.FAILED
     assert run.reason == "the script ended with exit code 3"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("joblib") is None,
+    reason="hydra-joblib-launcher is not installed (extra `joblib`)",
+)
+@pytest.mark.parametrize(("how", "state"), [("exits", "failed"), ("exits_well", "finished")])
+def test_a_job_that_leaves_a_worker_by_sys_exit_ends_as_it_says(
+    top: Path, how: str, state: str
+) -> None:
+    """The worker lives on, or is killed by its parent: neither ends the run."""
+    words = ("-m", "lr=0.1,0.2", f"how={how}", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    runs, _ = new_runs(top, *words, CALLBACK, code=3 if how == "exits" else 0)
+    assert runs
+    assert state in {run.state for run in runs}
+    assert {run.state for run in runs} <= {state, RunState.CRASHED}, "one may be killed by then"
 
 
 def test_each_job_of_a_sweep_is_a_run_and_start_in_a_job_is_its_run(top: Path) -> None:

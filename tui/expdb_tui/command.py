@@ -6,11 +6,12 @@ import sys
 
 import click
 
+from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.errors import BadInput
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.pass_obj
 def tui(context: Context) -> None:
     """Browse runs in the terminal: Enter opens a run, r refreshes, q quits."""

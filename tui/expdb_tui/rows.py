@@ -13,6 +13,7 @@ from expdb.signs import STATE_GLYPHS, Colour
 from expdb.text import age, cut_middle, decimals_for, metric, plain
 
 NAME_CELLS = 28
+SHOWN = ("running", "paused", "failed", "crashed")
 COLOURS: dict[Colour, str] = {
     "": "",
     "bold": "bold",
@@ -68,7 +69,7 @@ def summary(listing: Listing) -> str:
     parts = [counted(listing.num_all, "run")]
     if shown < listing.num_all:
         parts[0] = f"{shown:,} of {listing.num_all:,} runs"
-    parts += [f"{states[word]} {word}" for word in ("running", "failed", "crashed") if states[word]]
+    parts += [f"{states[word]} {word}" for word in SHOWN if states[word]]
     if listing.metric:
         parts.append(plain(listing.metric))
     return "   ".join(parts)

@@ -9,7 +9,7 @@ from typing import Final
 _UNITS_MS: Final = {
     "w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000,
 }  # fmt: skip
-_PARTS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([wdhms])\s*")
+_PARTS: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([wdhms])\s*")
 
 
 def duration_ms(text: str) -> int | None:
@@ -31,7 +31,7 @@ def moment_ms(text: str) -> int | None:
     """Return a date or time in ISO form, local unless it says otherwise, in UTC milliseconds; None
     for another text.
     """
-    if not re.match(r"\d{4}-\d{2}-\d{2}", text):
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) or not text.isascii():
         return None
     try:
         return round(datetime.fromisoformat(text.strip()).timestamp() * 1000)

@@ -23,12 +23,13 @@ from expdb.query.filters.tokens import READING
 Reading = Literal["last", "best", "min", "max", "at"]
 FieldName = Literal[
     "state", "seed", "label", "study", "age", "commit", "host", "experiment", "variant", "name",
-    "run",
+    "run", "step", "max_steps",
 ]  # fmt: skip
 FIELDS: Final[Mapping[str, FieldName]] = {
     "state": "state", "seed": "seed", "label": "label", "study": "study", "age": "age",
     "commit": "commit", "host": "host", "experiment": "experiment", "exp": "experiment",
     "variant": "variant", "name": "name", "run": "run", "id": "run",
+    "step": "step", "max_steps": "max_steps",
 }  # fmt: skip
 MAX_NEAR: Final = 3
 _WITH_READING: Final = re.compile(rf"(.+)\.({READING})", re.DOTALL)

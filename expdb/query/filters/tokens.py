@@ -13,11 +13,11 @@ from expdb.query.filters.errors import wrong
 
 Kind = Literal["word", "quoted", "op", "(", ")", ",", "end"]
 
-READING: Final = r"last|best|min|max|at\((\d{1,18})\)"
+READING: Final = r"last|best|min|max|at\(([0-9]{1,18})\)"
 _SUFFIX: Final = re.compile(rf"\.({READING})(?![^\s'\"(),=!<>~])")
 _OP: Final = re.compile(r"<=|>=|!=|==|=|<|>|~")
 _WORD: Final = re.compile(r"[^\s'\"(),=!<>~]+")
-_AT: Final = re.compile(r"\(\d{1,18}\)")
+_AT: Final = re.compile(r"\([0-9]{1,18}\)")
 _SPACE: Final = re.compile(r"\s+")
 _QUOTED: Final = {"'": re.compile(r"'((?:[^']|'')*)'"), '"': re.compile(r'"((?:[^"]|"")*)"')}
 

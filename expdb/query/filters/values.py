@@ -20,11 +20,16 @@ from expdb.query.filters.nodes import Op, Test, Value
 Typed = bool | int | float | str | None
 ORDERED: Final = frozenset(["<", "<=", ">", ">="])
 STATES: Final = tuple(state.value for state in RunState)
+NUMBERS: Final = frozenset(["seed", "step", "max_steps"])
 WITHOUT_ORDER: Final = frozenset(["state", "label", "commit", "run"])
 MAX_INT: Final = 10**38
 _NUMBER: Final = re.compile(
-    r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?|[+-]?\.?inf", re.IGNORECASE
+    r"[+-]?(?:(?:[0-9]+|[1-9][0-9]*(?:_[0-9]+)+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|[+-]?\.?inf",
+    re.IGNORECASE | re.ASCII,
 )
+_NEARLY: Final = re.compile(r"[+-]?[\d_]*\.?[\d_]*\d[\d_]*(?:[eE][+-]?[\d_]+)?")
+"""What looks like a number: `0_1`, digits of other scripts."""
 
 
 def number_of(word: str) -> int | float | None:
@@ -34,7 +39,7 @@ def number_of(word: str) -> int | float | None:
     bare = word.replace("_", "").lower()
     if bare.endswith("inf"):
         return float("-inf") if bare.startswith("-") else float("inf")
-    if re.fullmatch(r"[+-]?\d+", bare) and len(bare) < 39:
+    if re.fullmatch(r"[+-]?[0-9]+", bare) and len(bare) < 39:
         return int(bare)
     return float(bare)
 
@@ -84,6 +89,11 @@ def _of_key(source: str, op: Op, value: Value, term: Key) -> Typed:
     number = number_of(value.text)
     if number is not None:
         return number
+    if _NEARLY.fullmatch(value.text) and ("_" in value.text or not value.text.isascii()):
+        raise wrong(
+            source, value.at, value.end, f"{text.plain(value.text)} is not a number",
+            hint=f"as text in quotes: {text.plain(term.name)} = '{text.plain(value.text)}'",
+        )  # fmt: skip
     words: dict[str, Typed] = {"true": True, "false": False, "null": None}
     if value.text in words:
         if op in ORDERED:
@@ -97,8 +107,8 @@ def _of_key(source: str, op: Op, value: Value, term: Key) -> Typed:
 
 def _of_field(source: str, op: Op, value: Value, term: Field) -> Typed:
     name = term.name
-    if name == "seed":
-        return _number(source, op, value, "seed is a number")
+    if name in NUMBERS:
+        return _number(source, op, value, f"{name} is a number")
     if name == "age":
         return _age(source, op, value)
     if op in ORDERED and name in WITHOUT_ORDER:

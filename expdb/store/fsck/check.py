@@ -21,14 +21,15 @@ from expdb.store.fsck.refs import check_refs, rebuild_refs
 from expdb.store.fsck.report import Checked, Counts, Finding, Tick, relative, settled
 from expdb.store.fsck.run import check_run, is_open
 from expdb.store.fsck.trash import Trash
-from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.layout import RunLayout, StoreLayout, is_passed_over
+from expdb.store.new_run import is_left
 from expdb.store.recover import needs_recovery, recover, run_lock
 from expdb.store.runs import read_identity, run_dirs
 from expdb.store.status import Status, read_status
 
 OLD_S = 3600.0
 """Younger temporary files of the store may be in use."""
-OURS = frozenset({".gitignore", ".expdb"})
+OURS = ".expdb"
 
 
 def no_tick(done: int, total: int) -> None:
@@ -168,12 +169,16 @@ def _note_strays(layout: StoreLayout, out: Checked) -> None:
     """Note what in the store's folder is not expdb's."""
     runs = {path for _, path, _ in run_dirs(layout.root)}
     for entry in _entries(layout.root):
-        if entry.name in OURS:
+        if entry.name == OURS or is_passed_over(entry.name):
             continue
         if not entry.name.startswith("exp=") or not entry.is_dir():
             _stray(layout, out, entry, "not expdb's, left alone")
             continue
-        inside = [path for path in _entries(entry) if not path.name.startswith(".tmp-")]
+        inside = [
+            path
+            for path in _entries(entry)
+            if not (path.name.startswith(".tmp-") or is_passed_over(path.name))
+        ]
         others = [path for path in inside if path not in runs]
         if others and len(others) == len(inside):
             _stray(layout, out, entry, "no run.json: not expdb's, left alone")
@@ -190,10 +195,19 @@ def _stray(layout: StoreLayout, out: Checked, path: Path, what: str) -> None:
 def _note_leftovers(layout: StoreLayout, out: Checked) -> None:
     now = attempt_files.store_now(layout.meta)
     homes = [path for path in _entries(layout.root) if path.name.startswith("exp=")]
-    own = (layout.meta, layout.refs, layout.index, layout.locks, *_entries(layout.ops))
+    own = (
+        layout.meta,
+        layout.refs,
+        layout.index,
+        layout.locks,
+        layout.trash,
+        *_entries(layout.ops),
+    )
     for folder in (*own, *homes):
         for path in _entries(folder):
-            if path.name.startswith(".tmp-") and now - path.lstat().st_mtime > OLD_S:
+            if not path.name.startswith(".tmp-"):
+                continue
+            if is_left(path) or now - path.lstat().st_mtime > OLD_S:
                 what = f"cut off when it was written, {size_of(path):,} bytes"
                 where = relative(path, layout.root)
                 out.findings.append(Finding(kind="leftover", what=what, path=where))

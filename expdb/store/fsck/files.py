@@ -20,6 +20,7 @@ from expdb.store.artifacts import read_artifacts
 from expdb.store.files import read_json
 from expdb.store.fsck.report import Notes
 from expdb.store.layout import RunLayout
+from expdb.store.points import is_short, journals
 from expdb.store.recover import count_again, left_journals
 from expdb.store.status import Status, read_status
 
@@ -42,6 +43,29 @@ def check_pins(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> None:
         except Corrupt as error:
             said = f"{error.message}; which code ran is not known any more"
             notes.say("damaged", f"attempts/{number}/pin.json", said, can_mend=True)
+
+
+def owner_files(layout: RunLayout, numbers: Sequence[int]) -> list[tuple[Path, str]]:
+    """Return the owner files of attempts and ranks that cannot be read, each with why."""
+    found = []
+    for number in numbers:
+        folder = layout.attempt(number)
+        for path in (folder / "owner.json", *sorted(folder.glob("rank-*.owner.json"))):
+            try:
+                read_json(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # of a run that was imported
+            except Corrupt as error:
+                found.append((path, error.message))
+    return found
+
+
+def check_owners(layout: RunLayout, numbers: Sequence[int], notes: Notes, *, is_live: bool) -> None:
+    """Note owner files that cannot be read."""
+    for path, why in owner_files(layout, numbers):
+        name = path.relative_to(layout.root).as_posix()
+        said = f"{why}; which process wrote here is not known any more"
+        notes.say("damaged", name, said, can_mend=not is_live)
 
 
 def check_status(layout: RunLayout, notes: Notes, *, is_live: bool) -> Status | None:
@@ -129,6 +153,7 @@ def line_files(
 def check_series(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> None:
     """Note a series.json of a run that is over which is not what the points say."""
     if any(left_journals(layout, number) for number in numbers):
+        _check_short(layout, numbers[-1], notes)
         return  # journals stand: a recovery counts anew
     path = layout.series_json
     try:
@@ -159,6 +184,20 @@ def check_series(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> Non
     elif saved.unordered:
         what = f"series.json: {len(saved.unordered)} series were not counted from all their points"
         notes.say("damaged", path.name, what, can_mend=True)
+
+
+def _check_short(layout: RunLayout, attempt: int, notes: Notes) -> None:
+    """Note a journal that ends before the points that series.json counts."""
+    try:
+        after = series.load(layout.series_json).through(attempt, 0)
+    except Corrupt:
+        return  # named by what reads it
+    if not after or not is_short(layout, attempt, after):
+        return
+    names = [path.name for path in journals(layout, attempt).get(0, ())]
+    name = names[-1] if names else layout.parts_list(attempt, 0).name
+    what = f"{name} ends before frame {after:,}, up to which series.json counts"
+    notes.say("damaged", f"attempts/{attempt}/{name}", what, can_mend=True)
 
 
 def differing(saved: Mapping[str, Series], counted: Mapping[str, Series]) -> list[str]:

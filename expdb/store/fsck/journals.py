@@ -11,7 +11,7 @@ from pathlib import Path
 
 from expdb.errors import Corrupt, Unsupported
 from expdb.store import points
-from expdb.store.files import read_json
+from expdb.store.files import read_json, read_regular
 from expdb.store.fsck.report import Notes
 from expdb.store.journal import JournalReader, Values, encode_header
 from expdb.store.layout import RunLayout
@@ -50,7 +50,7 @@ def _behind_header(layout: RunLayout, path: Path, attempt: int, rank: int) -> Jo
     header = encode_header(run=layout.id, attempt=attempt, rank=rank)
     with tempfile.TemporaryDirectory(prefix="expdb-") as folder:
         copy = Path(folder) / path.name
-        copy.write_bytes(header + path.read_bytes())
+        copy.write_bytes(header + read_regular(path))
         return JournalReader(copy)
 
 

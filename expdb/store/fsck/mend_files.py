@@ -24,6 +24,7 @@ from expdb.store.fsck.files import (
     FIXED,
     differing,
     line_files,
+    owner_files,
 )
 from expdb.store.fsck.trash import Trash
 from expdb.store.layout import RunLayout
@@ -38,6 +39,8 @@ UNKNOWN_END = "its status.json was damaged: how it ended is not known"
 def mend_files(layout: RunLayout, numbers: Sequence[int], trash: Trash) -> None:
     """Mend what does not depend on the points."""
     _mend_pins(layout, numbers, trash)
+    for path, _ in owner_files(layout, numbers):
+        trash.move(path)
     _mend_config(layout, trash)
     problems: list[str] = []
     records.read_evals(layout, problems)

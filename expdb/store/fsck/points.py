@@ -17,8 +17,8 @@ from expdb.store import points, series, writers
 from expdb.store.fsck.journals import KEPT, all_journals, entries, frames, note_journal, note_kept
 from expdb.store.fsck.report import Notes
 from expdb.store.journal import Values
-from expdb.store.layout import RunLayout
-from expdb.store.parts import PartEntry, read_list, read_part
+from expdb.store.layout import RunLayout, is_passed_over
+from expdb.store.parts import PartEntry, read_folded, read_list, read_part
 from expdb.store.status import Status
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def inspect(layout: RunLayout, attempt: int, rank: int) -> RankPoints:
         except Corrupt as error:
             found.bad[entry.file] = error.message
     names = {entry.file for entry in found.entries}
+    if not found.list_problem:
+        names.update(read_folded(listed))
     found.loose = tuple(sorted(path for path in there if path.name not in names))
     is_missing = not found.entries and not found.list_problem and not listed.exists()
     # A kill between the first part and its list leaves the journal too: then nothing is wrong.
@@ -244,7 +246,7 @@ def _note_foreign(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> No
         match = PART.fullmatch(path.name)
         if match is not None and int(match[1]) in numbers:
             continue
-        if path.name.startswith(".tmp-"):
+        if path.name.startswith(".tmp-") or is_passed_over(path.name):
             continue
         where = f"points/{path.name}"
         if GLOB.fullmatch(path.name):
@@ -253,4 +255,4 @@ def _note_foreign(layout: RunLayout, numbers: Sequence[int], notes: Notes) -> No
                 can_mend=True,
             )  # fmt: skip
         else:
-            notes.say("stray", where, "not expdb's, left alone")
+            notes.say("stray", where, f"{where}: not expdb's, left alone")

@@ -21,6 +21,7 @@ from expdb.store.fsck.report import Checked, Finding, relative
 from expdb.store.fsck.trash import Trash
 from expdb.store.ids import is_id
 from expdb.store.layout import StoreLayout
+from expdb.store.trash import entries
 from expdb.text import plain
 
 AGAIN_S = 0.05
@@ -97,7 +98,7 @@ def check_refs(layout: StoreLayout, runs: Collection[str]) -> Checked:
     for name, ref in sorted(there.items()):
         if ref.run not in runs and name not in named:
             where = "not in the store"
-            if (layout.trash / ref.run).is_dir():
+            if any(one.run == ref.run for one in entries(layout)):
                 where = f"in the trash: expdb rm --restore {ref.run}"
             what = f"names run {ref.run}, which is {where}"
             path = relative(layout.ref(name), layout.root)

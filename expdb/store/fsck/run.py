@@ -18,7 +18,7 @@ from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.runs import read_identity, read_run, state_now
 from expdb.store.status import sizes
 
-LIVE = frozenset({RunState.RUNNING, RunState.LOST, RunState.PENDING})
+LIVE = frozenset([*(state for state in RunState if state.is_live), RunState.LOST])
 """States in which somebody writes to the run, or may."""
 
 
@@ -55,6 +55,7 @@ def check_run(root: Path, folder: Path) -> Checked:
     out.counts.files = len(sizes(folder)) + int(layout.status_json.exists())
     status = files.check_status(layout, notes, is_live=is_live)
     files.check_pins(layout, numbers, notes)
+    files.check_owners(layout, numbers, notes, is_live=is_live)
     check_points(layout, numbers, status, notes, is_live=is_live)
     check_checkpoints(layout, out.counts, notes, is_live=is_live)
     files.check_records(layout, notes, is_live=is_live)

@@ -66,22 +66,45 @@ def removable(
     protected: Collection[int],
     newest: int,
 ) -> tuple[int, ...]:
-    """Return the steps that may go, oldest first; `newest` is the step just saved.
+    """Return the steps that may go, oldest first; `newest` is the step just saved."""
+    named = dict.fromkeys(protected, "needed")
+    kept = reasons(candidates, keep=keep, mode=mode, protected={**named, newest: "newest"})
+    return tuple(sorted(one.step for one in candidates if one.step not in kept))
+
+
+def reasons(
+    candidates: Sequence[Candidate],
+    *,
+    keep: Keep,
+    mode: Literal["min", "max"],
+    protected: Mapping[int, str],
+) -> dict[int, str]:
+    """Return step -> why it stays, of those that do; `protected` says the same of what others need.
 
     Newness is (attempt, step): what a later attempt wrote is newer than any step of an earlier one.
     A value that is not finite is no value; of two equal values the newer checkpoint is better.
     """
-    if keep.last is None:
-        return ()
-    sure = sorted(
+    whole = sorted(
         (one for one in candidates if one.complete), key=lambda one: (one.attempt, one.step)
     )
-    kept = {newest, *protected, *(one.step for one in sure[-keep.last :])}
+    kept = {one.step: "not complete" for one in candidates if not one.complete}
+    if keep.last is None:
+        kept.update((one.step, "keep: all") for one in whole)
+        return kept
+    for one in whole[-keep.last :]:
+        kept[one.step] = "newest" if one is whole[-1] else f"keep: last {keep.last}"
+    for place, step in enumerate(_best_first(whole, mode)[: keep.best]):
+        kept[step] = "best" if place == 0 else f"keep: best {keep.best}"
+    known = {one.step for one in whole}
+    kept.update((step, why) for step, why in protected.items() if step in known)
+    return kept
+
+
+def _best_first(whole: Sequence[Candidate], mode: Literal["min", "max"]) -> list[int]:
     sign = 1.0 if mode == "min" else -1.0
     valued = [
         (sign * one.value, -one.attempt, -one.step)
-        for one in sure
+        for one in whole
         if one.value is not None and math.isfinite(one.value)
     ]
-    kept.update(-step for _, _, step in sorted(valued)[: keep.best])
-    return tuple(sorted(one.step for one in sure if one.step not in kept))
+    return [-step for _, _, step in sorted(valued)]

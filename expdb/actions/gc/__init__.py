@@ -1,0 +1,1 @@
+"""Collecting what nobody needs any more; see `collect.py`."""

@@ -30,18 +30,36 @@ BINDS_NAN: Final = int(engine.VERSION.split(".")[0]) >= 2
 SPECIAL: Final = frozenset("*?[]{}\\")
 
 
+def open_memory() -> Connection:
+    """Open an empty database in memory."""
+    return engine.connect(":memory:", config=CONFIG)
+
+
 def open_file(path: Path) -> Connection:
-    """Open a generation for reading; any number of processes may.
+    """Open a generation for reading; any number of processes may, and any number of times in one.
+
+    The database is one in memory that the file is attached to: the next generation can be written
+    and opened by the same, and to start another takes 30 ms.
 
     Raises:
         engine.Error: it is not there, damaged, or of a foreign version.
     """
-    return engine.connect(str(path), read_only=True, config=CONFIG)
+    con = open_memory()
+    try:
+        attach(con, path)
+    except engine.Error:
+        con.close()
+        raise
+    return con
 
 
-def open_memory() -> Connection:
-    """Open an empty database in memory."""
-    return engine.connect(":memory:", config=CONFIG)
+def attach(con: Connection, path: Path) -> None:
+    """Make a generation the current database; there must be none.
+
+    Raises:
+        engine.Error: as `open_file`.
+    """
+    con.execute(f"ATTACH {quoted(path)} AS base (READ_ONLY); USE base")
 
 
 def is_plain(path: Path) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from expdb.index import build as builder
-from expdb.index import connect, engine
+from expdb.index import engine
 from expdb.index.engine import Connection
 from expdb.index.generations import Generations
 from expdb.index.load import Loaded, load
@@ -51,7 +51,6 @@ def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current 
         except engine.Error:  # it opened, and yet some block of it is damaged
             if base.con is None:
                 raise
-            base.con.close()
             return None
         if built is not None:
             return Current(built, (), (loaded.live,), warnings, loaded.warnings)
@@ -74,10 +73,7 @@ def _build(
             f"the {what} {store.name} cannot be written; its index is kept in your cache folder"
         )
     try:
-        path = builder.build(store, Generations(folder), base.path, loaded.settled, hidden)
+        return builder.build(store, Generations(folder), base, loaded.settled, hidden)
     except OSError as error:
         warnings.append(f"the index cannot be written: {reason(error)}")
         return None
-    if base.con is not None:
-        base.con.close()
-    return connect.open_file(path)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from expdb.errors import NotFound
+from expdb.index import build as building
 from expdb.index import connect
 from expdb.index.generations import Generations
 from expdb.index.reader import open_reader
@@ -175,3 +179,45 @@ def test_a_store_replaced_under_a_reader_is_another_store(store: Store, tmp_path
         path.unlink()
     shutil.copytree(aside / ".expdb" / "index", store.layout.index, dirs_exist_ok=True)
     assert shown(open_store(store.root)) == {IDS[1]: 1.5}
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+@pytest.mark.parametrize("where", ["publish", "insert"])
+def test_where_no_generation_can_be_written_all_is_shown_from_memory(
+    store: Store, has_base: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_base:
+        write_run(store, finished(IDS[0]))
+        shown(store)
+    write_run(store, finished(IDS[1], 1.5))
+    before = generations(store)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if where == "publish":
+            patch.setattr(Generations, "publish", full)
+        else:
+            patch.setattr(building, "write_meta", full_once(full))
+        with open_reader(store) as reader:
+            expected = {IDS[1]: 1.5} | ({IDS[0]: 1.848} if has_base else {})
+            assert values(reader) == expected
+            assert reader.rows("SELECT count(*) FROM params") == [(2 * len(expected),)]
+            assert any("no space left" in warning for warning in reader.warnings)
+    assert generations(store) == before
+    assert not list(store.layout.index.glob(".tmp-*"))
+    with open_reader(store) as reader:
+        assert (values(reader), reader.warnings) == (expected, ())
+    assert len(generations(store)) == len(before) + 1
+
+
+def full_once(fail: Callable[..., None]) -> Callable[..., None]:
+    """Fail in the file, and not in memory, where the same is written next."""
+    write = building.write_meta
+    left = [fail]
+
+    def call(*args: Any, **named: Any) -> None:
+        (left.pop() if left else write)(*args, **named)
+
+    return call

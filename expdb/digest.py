@@ -24,13 +24,13 @@ mappings that hold nothing else. Two digests are equal if and only if `differing
 from __future__ import annotations
 
 import enum
-import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -102,6 +102,8 @@ def digest(text: str, *, ignore: Sequence[str] = (), seed_key: str = "seed") -> 
 
     A name in `ignore` leaves out that key and all below it; `*` matches within it.
     """
+    import hashlib
+
     tree = _without(json.loads(text), [*ignore, seed_key], "")
     return f"{VERSION}:{hashlib.sha256(_dump({} if tree is ABSENT else tree).encode()).hexdigest()}"
 
@@ -270,6 +272,7 @@ def _without(node: Any, names: Sequence[str], prefix: str) -> Any:
     return out or ABSENT
 
 
+@lru_cache(maxsize=4096)  # the runs of a store have the same keys, again and again
 def _below(prefix: str, key: str) -> str:
     name = _decode_key(key)
     if (not key.startswith("$") or key.startswith("$$")) and _misread(name):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from expdb.index.reader import open_reader
+from tests.query.made import make_run, make_store, write_run
+
 ROOT = Path(__file__).parents[1]
 HEAVY = {
     "torch", "duckdb", "_duckdb", "hydra", "pyarrow", "numpy", "click", "rich", "textual",
@@ -109,6 +112,27 @@ def test_help_is_cheap() -> None:
     )
     names = HEAVY - {"click"}
     assert loaded(code, names) == set()
+
+
+@pytest.mark.parametrize("verb", ["ls", "rank", "best"])
+def test_a_list_loads_what_it_shows_and_no_more(verb: str, tmp_path: Path) -> None:
+    """Of DuckDB the engine; not what reads a run, a filter, git, or makes the next generation."""
+    store = make_store(tmp_path / "runs")
+    write_run(store, make_run("k3f9x2m7qd", value=1.8))
+    with open_reader(store):
+        pass  # now the index is current
+    code = (
+        f"import sys; sys.argv = ['expdb', '--store', {str(store.root)!r}, {verb!r}]\n"
+        "from expdb.cli.main import main\n"
+        "assert main() == 0"
+    )
+    never = {
+        "expdb.model_run", "expdb.store.runs", "expdb.index.update", "expdb.index.rows",
+        "expdb.query.columns", "expdb.query.filters.names", "expdb.query.compare_results",
+        "expdb.git.command", "expdb.actions", "statistics", "subprocess", "shutil", "hashlib",
+        "socket", "traceback",
+    }  # fmt: skip
+    assert loaded(code, HEAVY | never) == {"click", "_duckdb"}
 
 
 def test_the_contracts_hold() -> None:

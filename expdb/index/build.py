@@ -6,7 +6,6 @@ has its name.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 from expdb.index import connect, engine
 from expdb.index.engine import Connection
 from expdb.index.generations import Generations
+from expdb.index.newest import Base
 from expdb.index.schema import COLUMNS, SCHEMA, Tables
 from expdb.store.store import Store
 
@@ -25,84 +25,92 @@ UNWRITABLE: Final = ("No space left", "quota", "Permission denied", "Read-only")
 
 
 def build(
-    store: Store, generations: Generations, base: Path | None, settled: Tables, gone: Sequence[str]
-) -> Path:
-    """Write and publish a generation that holds `base` without `gone`, and `settled`.
+    store: Store, generations: Generations, base: Base, settled: Tables, gone: Sequence[str]
+) -> Connection:
+    """Write and publish a generation that holds `base` without `gone`, and `settled`; open it.
 
     Args:
         store: the store it describes.
         generations: where it goes.
-        base: a generation to start from; None starts from nothing.
+        base: a generation to start from, whose connection is used; empty starts from nothing.
         settled: rows of new and changed runs.
         gone: runs whose rows in `base` no longer hold: removed or changed.
 
     Raises:
-        OSError: it cannot be written.
-        engine.Error: `base` is damaged.
+        OSError: it cannot be written; `base` is open as before.
+        engine.Error: `base` is damaged; it is closed.
     """
     temporary = generations.temporary()
+    con = connect.open_memory() if base.con is None else base.con
     try:
-        age = 0 if base is None else _age(base)
-        if base is not None and age + 1 < WHOLE_EVERY:
-            shutil.copyfile(base, temporary)
-            _write(temporary, settled, gone, store=store, age=age + 1)
+        age = 0 if base.con is None else int(connect.meta(con).get("age", "0")) + 1
+        if base.path is not None and age < WHOLE_EVERY:
+            import shutil
+
+            shutil.copyfile(base.path, temporary)
         else:
-            _write(temporary, settled, gone, store=store, age=0, base=base, is_new=True)
+            age = 0
+        _write(con, temporary, settled, gone, store=store, age=age, has_base=base.con is not None)
         path = generations.publish(temporary)
-    except engine.IOException as error:
+    except (OSError, engine.Error) as error:
         # Reading a damaged base and writing to a full disk raise the same class.
-        if base is None or any(word in str(error) for word in UNWRITABLE):
+        is_full = base.con is None or any(word in str(error) for word in UNWRITABLE)
+        is_full = is_full and isinstance(error, engine.IOException)
+        if base.con is not None and (is_full or isinstance(error, OSError)):
+            _put_back(con)
+        else:
+            con.close()
+        if is_full:
             raise OSError(str(error)) from error
         raise
     finally:
         for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
             leftover.unlink(missing_ok=True)
     generations.collect()
-    return path
+    con.execute("USE memory")
+    if base.con is not None:
+        con.execute("DETACH base")
+    connect.attach(con, path)
+    return con
 
 
-def _age(path: Path) -> int:
-    con = connect.open_file(path)
-    try:
-        return int(connect.meta(con).get("age", "0"))
-    finally:
-        con.close()
+def _put_back(con: Connection) -> None:
+    """Leave the connection of a base as it was before a build that failed."""
+    for statement in ("ROLLBACK", "USE base", "DETACH made"):
+        try:
+            con.execute(statement)
+        except engine.Error:
+            continue  # it did not get so far
 
 
 def _write(
+    con: Connection,
     path: Path,
     settled: Tables,
     gone: Sequence[str],
     *,
     store: Store,
     age: int,
-    base: Path | None = None,
-    is_new: bool = False,
+    has_base: bool,
 ) -> None:
-    con = connect.open_memory()
-    try:
-        if base is not None:
-            con.execute(f"ATTACH {connect.quoted(base)} AS base (READ_ONLY)")
-        con.execute(
-            f"ATTACH {connect.quoted(path)} AS made (STORAGE_VERSION '{connect.STORAGE_VERSION}')"
-        )
-        con.execute("USE made")
-        con.execute("BEGIN")
-        if is_new:
-            connect.create_schema(con)
-        if base is not None:
-            for name in COLUMNS:
-                con.execute(f"INSERT INTO made.gen.{name} SELECT * FROM base.gen.{name}")
-        if gone:
-            connect.delete(con, gone)
-        connect.insert(con, settled, prefix="gen.")
-        write_meta(con, store, age=age)
-        con.execute("COMMIT")
-        con.execute("CHECKPOINT made")
-        con.execute("USE memory")
-        con.execute("DETACH made")
-    finally:
-        con.close()
+    """Write a generation to `path`: into a copy of the base, or from nothing where `age` is 0."""
+    con.execute(
+        f"ATTACH {connect.quoted(path)} AS made (STORAGE_VERSION '{connect.STORAGE_VERSION}')"
+    )
+    con.execute("USE made")
+    con.execute("BEGIN")
+    if age == 0:
+        connect.create_schema(con)
+        for name in COLUMNS if has_base else ():
+            con.execute(f"INSERT INTO made.gen.{name} SELECT * FROM base.gen.{name}")
+    if gone:
+        connect.delete(con, gone)
+    connect.insert(con, settled, prefix="gen.")
+    write_meta(con, store, age=age)
+    con.execute("COMMIT")
+    con.execute("CHECKPOINT made")
+    con.execute("USE memory")
+    con.execute("DETACH made")
 
 
 def build_in_memory(store: Store, settled: Tables) -> Connection:

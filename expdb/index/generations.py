@@ -75,17 +75,30 @@ class Generations:
         self.current_file.unlink(missing_ok=True)
 
     def collect(self) -> list[Path]:
-        """Remove generations that nobody can need, and what builders left; return what went."""
+        """Remove generations that nobody can need, and what builders left; return what went.
+
+        What another process removes at the same time, or another user owns in a folder where only
+        its owner may remove a file, is left to them.
+        """
         current = self.current()
-        now = max((path.stat().st_mtime for path in self.folder.glob("gen-*.duckdb")), default=0.0)
-        names = sorted((p for p in self.folder.iterdir() if NAME.fullmatch(p.name)), reverse=True)
-        left = [path for path in self.folder.glob(".tmp-*") if path.is_file()]
+        times = {path: when for path in self.folder.iterdir() if (when := _mtime(path)) is not None}
+        names = sorted((path for path in times if NAME.fullmatch(path.name)), reverse=True)
+        now = max((times[path] for path in names), default=0.0)
+        left = [path for path in times if path.name.startswith(".tmp-") and path.is_file()]
         gone = []
         for path in [*names[KEEP:], *left]:
+            if path == current or now - times[path] <= KEEP_S:
+                continue
             try:
-                if path != current and now - path.stat().st_mtime > KEEP_S:
-                    path.unlink()
-                    gone.append(path)
-            except FileNotFoundError:
-                continue  # another process collects at the same time
+                path.unlink()
+            except OSError:
+                continue
+            gone.append(path)
         return gone
+
+
+def _mtime(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None

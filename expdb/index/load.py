@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from expdb.errors import Corrupt, ExpdbError, NotFound
+from expdb.errors import ExpdbError, NotFound
 from expdb.index.rows import rows_of
 from expdb.index.scan import Scan, run_in
 from expdb.index.schema import Tables, no_tables
@@ -23,8 +23,7 @@ from expdb.model import Run, RunState
 from expdb.store.files import reason
 from expdb.store.folders import version_in
 from expdb.store.layout import RunLayout
-from expdb.store.runs import read_run
-from expdb.store.status import read_status
+from expdb.store.runs import read_listed
 from expdb.store.store import Store
 
 SETTLED: Final = frozenset(
@@ -75,8 +74,8 @@ def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded
     for stamp in stamps:
         path = Path(at.folders[run_in(stamp)])
         try:
-            layout, run = RunLayout(path), read_run(path, store_root=store.root)
-            missing = _missing(path) if run.state in SETTLED else ()
+            run, listed = read_listed(path, store_root=store.root)
+            layout, missing = RunLayout(path), _missing(path, listed, run.state)
             # Half copied: sealing would count what is there, and forget what is still to come.
             whole = all(name.startswith("checkpoints/") for name in missing)
             numbers = [item.number for item in run.attempts] if run.state in SETTLED else ()
@@ -84,8 +83,8 @@ def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded
             # A resume that was cut off leaves a run with the end that it had before.
             may_be_cut = len(numbers) > 1 and run.state is not RunState.FINISHED
             if mend and (is_left or may_be_cut or run.state is RunState.CRASHED) and whole:
-                run = _mended(store, path, run)
-                missing = _missing(path)
+                run, listed = _mended(store, path, run, listed)
+                missing = _missing(path, listed, run.state)
             tables = rows_of(run)
         except NotFound:
             continue  # the folder is being made: it has no run.json yet
@@ -109,13 +108,10 @@ def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded
     return loaded
 
 
-def _missing(run_dir: Path) -> tuple[str, ...]:
+def _missing(run_dir: Path, listed: Mapping[str, int], state: RunState) -> tuple[str, ...]:
     """Return the files that status.json lists and that are not there, or not whole yet."""
-    layout = RunLayout(run_dir)
-    try:
-        listed = read_status(layout).files
-    except (FileNotFoundError, Corrupt):
-        return ()  # named by `read_run`, or not there at all: it lists nothing
+    if state not in SETTLED:
+        return ()
     return tuple(name for name, size in listed.items() if not _is_there(run_dir, name, size))
 
 
@@ -127,18 +123,20 @@ def _is_there(run_dir: Path, name: str, size: int) -> bool:
     return found >= size or not name.startswith(FIXED)
 
 
-def _mended(store: Store, path: Path, run: Run) -> Run:
+def _mended(
+    store: Store, path: Path, run: Run, listed: Mapping[str, int]
+) -> tuple[Run, Mapping[str, int]]:
     """Return a crashed run after its journals were sealed; as it is where they cannot be."""
     from expdb.store.recover import needs_recovery, recover
 
     layout = RunLayout(path)
     if run.ended_at_ms is not None and not needs_recovery(layout):
-        return run
+        return run, listed
     try:
         recover(store.root, layout)
     except (ExpdbError, OSError):
-        return run  # read from its journals, as before
-    return read_run(path, store_root=store.root)
+        return run, listed  # read from its journals, as before
+    return read_listed(path, store_root=store.root)
 
 
 def _file_clock_ns(store: Store) -> int:

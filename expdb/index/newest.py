@@ -53,11 +53,20 @@ def folders(store: Store) -> list[Path]:
     no name of a file would mean to DuckDB what it says.
     """
     own = [store.layout.index]
-    if store.writable and connect.is_plain(store.root):
+    if can_keep(store) and connect.is_plain(store.root):
         return own
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     cached = Path(cache).expanduser() / "expdb" / store.id / "index"
     return [folder for folder in (cached, *own) if connect.is_plain(folder)]
+
+
+def can_keep(store: Store) -> bool:
+    """Tell whether this process may write generations into the store.
+
+    A store of several users may have been indexed first by one who left no room for others.
+    """
+    index = store.layout.index
+    return store.writable and (os.access(index, os.W_OK | os.X_OK) or not index.exists())
 
 
 def forget(store: Store) -> None:

@@ -141,12 +141,17 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
     A store that cannot be written has its generations in the user's cache folder. With `build` off,
     or where nothing can be written, everything that changed is held in memory. `afresh` trusts no
     generation that is there.
+
+    Raises:
+        NotFound: the store is gone, since it was opened.
     """
     warnings: list[str] = []
     refs = read_refs(store.layout, problems=warnings)
     base = Base() if afresh else open_newest(store)
     seen = scan(store.root)
     warnings += seen.warnings
+    if not seen.folders and not store.layout.store_json.exists():
+        raise NotFound(f"the store {store.name} is gone", hint="expdb --store DIR ls")
     if base.con is not None and base.stamps == seen.stamps:
         con = base.con
         lay_over(con, (), (), refs)

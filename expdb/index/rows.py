@@ -166,6 +166,8 @@ def _used_files(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _json(value: Any) -> str:
+    if value == {}:
+        return "{}"
     return json.dumps(plain(value), ensure_ascii=True, default=str)
 
 

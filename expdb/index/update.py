@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from expdb.index import build as builder
-from expdb.index import connect, engine
+from expdb.index import engine
 from expdb.index.engine import Connection
 from expdb.index.generations import Generations
 from expdb.index.load import Loaded, load
-from expdb.index.newest import Base, folders
+from expdb.index.newest import Base, can_keep, folders
 from expdb.index.scan import Scan, run_in
 from expdb.index.schema import Tables
 from expdb.store.store import Store, reason
@@ -51,7 +51,6 @@ def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current 
         except engine.Error:  # it opened, and yet some block of it is damaged
             if base.con is None:
                 raise
-            base.con.close()
             return None
         if built is not None:
             return Current(built, (), (loaded.live,), warnings, loaded.warnings)
@@ -68,15 +67,13 @@ def _build(
     folder = next(iter(folders(store)), None)
     if folder is None:
         return None
-    if not store.writable:
+    if not can_keep(store):
+        what = "index of the store" if store.writable else "store"
         warnings.append(
-            f"the store {store.name} cannot be written; its index is kept in your cache folder"
+            f"the {what} {store.name} cannot be written; its index is kept in your cache folder"
         )
     try:
-        path = builder.build(store, Generations(folder), base.path, loaded.settled, hidden)
+        return builder.build(store, Generations(folder), base, loaded.settled, hidden)
     except OSError as error:
         warnings.append(f"the index cannot be written: {reason(error)}")
         return None
-    if base.con is not None:
-        base.con.close()
-    return connect.open_file(path)

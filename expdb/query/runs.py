@@ -230,7 +230,6 @@ def listing(
     Raises:
         BadInput, NotFound: a name in `sort` or `columns` that the store does not have.
     """
-    from expdb.query.columns import cells_of, columns_of, ordered_ids, sort_of
     from expdb.query.deltas import with_deltas
 
     baseline = baseline_row(reader, head=head)

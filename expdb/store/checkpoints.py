@@ -13,13 +13,12 @@ objective at this step or null), parts {part: {"file", "names"}}, files {name: {
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +221,7 @@ def seal(folder: Path, manifest: Manifest) -> None:
     for path in sorted(folder.iterdir()):
         with path.open("rb") as file:
             os.fsync(file.fileno())
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = _sha256(file)
             files[path.name] = {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
     written = {
         "format": FORMAT,
@@ -245,11 +244,11 @@ def put_in_place(layout: RunLayout, step: int) -> None:
     target = layout.checkpoint(step)
     old = layout.checkpoints / f"{OLD}{PREFIX}{step}"
     if target.exists():
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
         target.rename(old)
     temp_dir(layout, step).rename(target)
     fsync_dir(layout.checkpoints)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def remove(layout: RunLayout, step: int) -> bool:
@@ -258,9 +257,9 @@ def remove(layout: RunLayout, step: int) -> bool:
     if folder.is_symlink() or not folder.is_dir():
         return False
     gone = layout.checkpoints / f".tmp-gone-{PREFIX}{step}"
-    shutil.rmtree(gone, ignore_errors=True)
+    _remove(gone)
     folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    _remove(gone)
     return True
 
 
@@ -272,7 +271,7 @@ def recover(layout: RunLayout) -> None:
     bring_back(layout)
     for name in _names(layout):
         if name.startswith((OLD, ".tmp-gone-", f".tmp-{PREFIX}")):
-            shutil.rmtree(layout.checkpoints / name, ignore_errors=True)
+            _remove(layout.checkpoints / name)
 
 
 def bring_back(layout: RunLayout) -> None:
@@ -305,10 +304,22 @@ def _names(layout: RunLayout) -> list[str]:
         return []
 
 
+def _remove(folder: Path) -> None:
+    import shutil  # like hashlib: not for who only reads manifests
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sha256(file: BufferedReader) -> str:
+    import hashlib
+
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read in pieces."""
     with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return _sha256(file)
 
 
 def _size_problem(path: Path, expected: int) -> str:

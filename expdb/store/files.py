@@ -19,6 +19,7 @@ from typing import Any
 
 from expdb.errors import Conflict, Corrupt
 
+READ_BYTES = 1 << 16
 WORDS = {
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
@@ -42,17 +43,7 @@ def open_regular(path: Path) -> BufferedReader:
     Raises:
         OSError: it is something else, or cannot be opened.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        return os.fdopen(fd, "rb")
-    except OSError:
-        os.close(fd)
-        raise
+    return os.fdopen(_open_regular(path), "rb")
 
 
 def read_regular(path: Path) -> bytes:
@@ -61,8 +52,29 @@ def read_regular(path: Path) -> bytes:
     Raises:
         OSError: as `open_regular`, or it cannot be read.
     """
-    with open_regular(path) as file:
-        return file.read()
+    # With a file object it takes twice as long, and five are read of every run that is indexed.
+    fd = _open_regular(path)
+    try:
+        parts = [os.read(fd, READ_BYTES)]
+        while parts[-1]:
+            parts.append(os.read(fd, READ_BYTES))
+    finally:
+        os.close(fd)
+    return b"".join(parts)
+
+
+def _open_regular(path: Path) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def fsync_dir(path: Path) -> None:
@@ -166,21 +178,24 @@ def read_json(path: Path) -> dict[str, Any]:
         Corrupt: the file holds something else, or cannot be read.
         FileNotFoundError, NotADirectoryError: there is no such file.
     """
-    where = f"the file: {path}"
     try:
         data = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise Corrupt(f"{path.name} cannot be read: {reason(error)}", hint=where) from error
+        raise _corrupt(path, f"cannot be read: {reason(error)}") from error
     try:
         value = json.loads(data.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         found = "is empty" if not data else f"is not JSON ({error})"
-        raise Corrupt(f"{path.name} {found}", hint=where) from error
+        raise _corrupt(path, found) from error
     if not isinstance(value, dict):
-        raise Corrupt(f"{path.name} holds no JSON object", hint=where)
+        raise _corrupt(path, "holds no JSON object")
     return value
+
+
+def _corrupt(path: Path, found: str) -> Corrupt:
+    return Corrupt(f"{path.name} {found}", hint=f"the file: {path}")
 
 
 @contextmanager

@@ -90,16 +90,50 @@ def decode_name(part: str) -> str | None:
 class StoreLayout:
     """The paths of one store."""
 
+    __slots__ = ("root",)
+
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.meta = root / ".expdb"
-        self.store_json = self.meta / "store.json"
-        self.refs = self.meta / "refs"
-        self.ops = self.meta / "ops"
-        self.trash = self.meta / "trash"
-        self.locks = self.meta / "locks"
-        self.launch = self.meta / "launch"
-        self.index = self.meta / "index"
+
+    @property
+    def meta(self) -> Path:
+        """The folder of what is not a run."""
+        return self.root / ".expdb"
+
+    @property
+    def store_json(self) -> Path:
+        """The id and the format of the store."""
+        return self.root / ".expdb/store.json"
+
+    @property
+    def refs(self) -> Path:
+        """The folder of refs and tags."""
+        return self.root / ".expdb/refs"
+
+    @property
+    def ops(self) -> Path:
+        """The folder of ops, by month."""
+        return self.root / ".expdb/ops"
+
+    @property
+    def trash(self) -> Path:
+        """The folder of removed runs."""
+        return self.root / ".expdb/trash"
+
+    @property
+    def locks(self) -> Path:
+        """The folder of locks."""
+        return self.root / ".expdb/locks"
+
+    @property
+    def launch(self) -> Path:
+        """The folder of launches of several ranks."""
+        return self.root / ".expdb/launch"
+
+    @property
+    def index(self) -> Path:
+        """The folder of index generations."""
+        return self.root / ".expdb/index"
 
     def packages(self, digest: str) -> Path:
         """Return the file of a set of installed packages; the digest is 64 hex digits."""
@@ -121,26 +155,92 @@ class StoreLayout:
 
 
 class RunLayout:
-    """The paths of one run folder."""
+    """The paths of one run folder; each is made when it is asked for, as 10,000 runs are read."""
+
+    __slots__ = ("root",)
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.run_json = root / "run.json"
-        self.status_json = root / "status.json"
-        self.series_json = root / "series.json"
-        self.config_json = root / "config.json"
-        self.config_yaml = root / "config.yaml"
-        self.unresolved_yaml = root / "unresolved.yaml"
-        self.overrides_yaml = root / "overrides.yaml"
-        self.attempts = root / "attempts"
-        self.points = root / "points"
-        self.events = root / "events.jsonl"
-        self.marks = root / "marks.jsonl"
-        self.evals = root / "evals"
-        self.checkpoints = root / "checkpoints"
-        self.media = root / "media"
-        self.artifacts = root / "artifacts"
-        self.artifacts_jsonl = root / "artifacts.jsonl"
+
+    @property
+    def run_json(self) -> Path:
+        """What the run is, written once."""
+        return self.root / "run.json"
+
+    @property
+    def status_json(self) -> Path:
+        """Its changing part; its version is that of the run."""
+        return self.root / "status.json"
+
+    @property
+    def series_json(self) -> Path:
+        """The summaries of its series."""
+        return self.root / "series.json"
+
+    @property
+    def config_json(self) -> Path:
+        """The whole config, flat."""
+        return self.root / "config.json"
+
+    @property
+    def config_yaml(self) -> Path:
+        """The config as it was composed and resolved."""
+        return self.root / "config.yaml"
+
+    @property
+    def unresolved_yaml(self) -> Path:
+        """The config before its interpolations were resolved."""
+        return self.root / "unresolved.yaml"
+
+    @property
+    def overrides_yaml(self) -> Path:
+        """What was said on the command line of Hydra."""
+        return self.root / "overrides.yaml"
+
+    @property
+    def attempts(self) -> Path:
+        """The folder of the attempts."""
+        return self.root / "attempts"
+
+    @property
+    def points(self) -> Path:
+        """The folder of the sealed parts."""
+        return self.root / "points"
+
+    @property
+    def events(self) -> Path:
+        """The events, one a line."""
+        return self.root / "events.jsonl"
+
+    @property
+    def marks(self) -> Path:
+        """Labels and notes, one a line."""
+        return self.root / "marks.jsonl"
+
+    @property
+    def evals(self) -> Path:
+        """The folder of the evals."""
+        return self.root / "evals"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.root / "checkpoints"
+
+    @property
+    def media(self) -> Path:
+        """The folder of sealed media."""
+        return self.root / "media"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of artifacts."""
+        return self.root / "artifacts"
+
+    @property
+    def artifacts_jsonl(self) -> Path:
+        """The list of artifacts, one a line."""
+        return self.root / "artifacts.jsonl"
 
     @property
     def id(self) -> str:
@@ -149,7 +249,7 @@ class RunLayout:
 
     def attempt(self, number: int) -> Path:
         """Return the folder of an attempt (1, 2, ...)."""
-        return self.attempts / str(number)
+        return self.root / f"attempts/{number}"
 
     def control(self, attempt: int) -> Path:
         """Return the folder of the requests to an attempt; it need not exist."""

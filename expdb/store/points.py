@@ -10,7 +10,6 @@ Invariant: the answer is the same before and after a journal is sealed.
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import time
@@ -63,10 +62,14 @@ def has_parts(layout: RunLayout, attempts: Iterable[int]) -> bool:
     )
 
 
-def kept_problems(layout: RunLayout, attempt: int) -> list[str]:
-    """Return what is wrong with the damaged journals of one attempt that recovery kept."""
+def kept_problems(layout: RunLayout, attempt: int, names: Iterable[str]) -> list[str]:
+    """Return what is wrong with the damaged journals that recovery kept, among the `names` of the
+    files of an attempt.
+    """
     found: list[str] = []
-    for name, match in sorted(_files(layout, attempt, KEPT), key=operator.itemgetter(0)):
+    for name in sorted(names):
+        if not name.endswith(".damaged") or (match := KEPT.fullmatch(name)) is None:
+            continue
         try:
             said = fields.text(read_json(layout.attempt(attempt) / f"{name}.json"), "problem")
         except (Corrupt, Wrong, FileNotFoundError):

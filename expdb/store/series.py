@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,8 +286,13 @@ def _as_json(series: Series) -> dict[str, Any]:
     return plain(found) if series.nonfinite else found
 
 
+_FIELDS_OF = itemgetter(*FIELDS)
+_PLAIN = (int, int, int, float, int, float, int, float, int, float, list, type(None))
+_REAL = frozenset([float])
+
+
 def _from_json(key: str, data: Mapping[str, Any]) -> Series:
-    return Series(
+    return _as_written(key, data) or Series(
         key=key,
         count=fields.whole(data, "count"),
         nonfinite=fields.whole(data, "nonfinite"),
@@ -301,4 +306,36 @@ def _from_json(key: str, data: Mapping[str, Any]) -> Series:
         max=fields.maybe_real(data, "max"),
         tail=tuple(fields.as_real(item, "tail") for item in fields.items(data, "tail", ())),
         nonfinite_step=fields.maybe_whole(data, "nonfinite_step"),
+    )
+
+
+def _as_written(key: str, data: Mapping[str, Any]) -> Series | None:
+    """Return a summary whose fields are all plainly of their types, None of any other.
+
+    So are nearly all, and there are ten to a hundred in every run that is indexed.
+    """
+    try:
+        found = _FIELDS_OF(data)
+    except KeyError:
+        return None
+    count, nonfinite, first_step, first, last_step, last, *rest = found
+    min_step, low, max_step, high, tail, _ = rest
+    whole = (count, nonfinite, first_step, last_step, min_step, max_step)
+    if tuple(map(type, found)) != _PLAIN or not _REAL.issuperset(map(type, tail)):
+        return None
+    if max(whole) >= fields.INT64 or min(whole) < -fields.INT64:
+        return None
+    return Series(
+        key=key,
+        count=count,
+        nonfinite=nonfinite,
+        first_step=first_step,
+        first=first,
+        last_step=last_step,
+        last=last,
+        min_step=min_step,
+        min=low,
+        max_step=max_step,
+        max=high,
+        tail=tuple(tail),
     )

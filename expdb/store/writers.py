@@ -71,13 +71,13 @@ def close(layout: RunLayout, attempt: int, rank: int) -> None:
 
 def ranks(layout: RunLayout, attempt: int) -> list[int]:
     """Return the ranks beside 0 that have written in an attempt, in order."""
-    return sorted(_by_rank(layout, attempt))
+    return sorted(_by_rank(names_in(layout.attempt(attempt))))
 
 
-def _by_rank(layout: RunLayout, attempt: int) -> dict[int, list[str]]:
+def _by_rank(names: Iterable[str]) -> dict[int, list[str]]:
     """Return rank -> names of its files; most runs have none, and 10,000 are looked at."""
     found: dict[int, list[str]] = {}
-    for name in names_in(layout.attempt(attempt)):
+    for name in names:
         if name.startswith(PREFIXES) and not name.startswith(OF_RANK_0):
             match = FILES.fullmatch(name)
             if match is not None:
@@ -117,7 +117,7 @@ def others(layout: RunLayout, attempts: Iterable[int] | None = None) -> tuple[bo
     """
     is_written = is_left = False
     for number in attempt_files.numbers(layout) if attempts is None else attempts:
-        for rank, names in _by_rank(layout, number).items():
+        for rank, names in _by_rank(names_in(layout.attempt(number))).items():
             if is_open(layout, number, rank):
                 is_written = True
             else:
@@ -125,14 +125,17 @@ def others(layout: RunLayout, attempts: Iterable[int] | None = None) -> tuple[bo
     return is_written, is_left
 
 
-def add_ranks(layout: RunLayout, attempt: int, book: SeriesBook, problems: list[str]) -> None:
+def add_ranks(
+    layout: RunLayout, attempt: int, book: SeriesBook, problems: list[str], names: Iterable[str]
+) -> None:
     """Count into the book of a run what the other ranks of its newest attempt have.
 
+    `names` are those of the files of the attempt.
     Of a rank of the launch the keys that no lower rank has; of an attached process all. Where it
     logged a step that is there already, that step counts twice until the run is over and the points
     are counted again.
     """
-    for rank in ranks(layout, attempt):
+    for rank in sorted(_by_rank(names)):
         own = _rank_book(layout, attempt, rank, problems)
         if own.through(attempt, rank) <= book.through(attempt, rank):
             continue  # all of it is in the book

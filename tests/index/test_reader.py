@@ -361,14 +361,14 @@ def test_a_run_without_permission_is_named_so(store: Store) -> None:
 def test_a_run_on_a_broken_disk_is_named_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for run in IDS[:2]:
         write_run(store, finished(run))
-    read = loading.read_run
+    read = loading.read_listed
 
     def broken(path: Path, *, store_root: Path) -> object:
         if path.name.endswith(IDS[1]):
             raise OSError(errno.EACCES, "Permission denied")
         return read(path, store_root=store_root)
 
-    monkeypatch.setattr(loading, "read_run", broken)
+    monkeypatch.setattr(loading, "read_listed", broken)
     with open_reader(store) as reader:
         assert values(reader) == {IDS[0]: 1.848}
         assert reader.warnings == (

@@ -21,6 +21,9 @@ from expdb.store.store import Store
 WHOLE_EVERY: Final = 50
 """So often the file is written whole: deleted rows leave holes in it."""
 
+MOST_GONE: Final = 0.25
+"""It is so too where more than this part of its runs changed: all do in a copy of a store."""
+
 UNWRITABLE: Final = ("No space left", "quota", "Permission denied", "Read-only")
 
 
@@ -44,7 +47,8 @@ def build(
     con = connect.open_memory() if base.con is None else base.con
     try:
         age = 0 if base.con is None else int(connect.meta(con).get("age", "0")) + 1
-        if base.path is not None and age < WHOLE_EVERY:
+        is_copied = age < WHOLE_EVERY and len(gone) <= len(base.stamps) * MOST_GONE
+        if base.path is not None and is_copied:
             import shutil
 
             shutil.copyfile(base.path, temporary)
@@ -102,8 +106,10 @@ def _write(
     if age == 0:
         connect.create_schema(con)
         for name in COLUMNS if has_base else ():
-            con.execute(f"INSERT INTO made.gen.{name} SELECT * FROM base.gen.{name}")
-    if gone:
+            kept = f"{connect.key_of(name)} NOT IN (SELECT unnest(?))"
+            sql = f"INSERT INTO made.gen.{name} SELECT * FROM base.gen.{name} WHERE {kept}"
+            con.execute(sql, [list(gone)])
+    elif gone:
         connect.delete(con, gone)
     connect.insert(con, settled, prefix="gen.")
     write_meta(con, store, age=age)

@@ -221,3 +221,20 @@ def full_once(fail: Callable[..., None]) -> Callable[..., None]:
         (left.pop() if left else write)(*args, **named)
 
     return call
+
+
+def test_a_generation_of_a_copied_store_has_no_holes(store: Store, tmp_path: Path) -> None:
+    """Every file of a copy has another inode, so every run is another to the index."""
+    for run in IDS:
+        write_run(store, finished(run, points={"train/loss": {step: 1.0 for step in range(50)}}))
+    shown(store)
+    copy = tmp_path / "copy"
+    shutil.copytree(store.root, copy)
+    moved = open_store(copy)
+    assert shown(moved) == dict.fromkeys(IDS, 1.848)
+    con = connect.open_file(generations(moved)[-1])
+    assert connect.meta(con)["age"] == "0"
+    assert con.execute("SELECT count(*), max(rowid) FROM gen.series").fetchall() == [
+        (2 * len(IDS), 2 * len(IDS) - 1)
+    ]
+    con.close()

@@ -203,10 +203,13 @@ def test_the_file_is_written_whole_now_and_then(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "WHOLE_EVERY", 3)
+    others = {run: -1.0 for run in IDS[1:5]}
+    for run, value in others.items():
+        write_run(store, finished(run, value))
     for at in range(6):
         write_run(store, finished(IDS[0], float(at)))
         with open_reader(store) as reader:
-            assert values(reader) == {IDS[0]: float(at)}
+            assert values(reader) == {IDS[0]: float(at), **others}
             assert int(connect.meta(reader.con)["age"]) == at % 3
     assert len({path.stat().st_size for path in generations(store)}) <= 3
 

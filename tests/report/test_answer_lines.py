@@ -45,7 +45,7 @@ def test_values_of_every_kind_are_what_json_has():
         }
     )
     assert list(answer.values(table)) == [
-        (3, "00ff", "2026-11-28T14:03:00", {"x": 1, "y": [1.5]}, "0:01:30"),
+        (3, "00ff", "2026-11-28T14:03:00", {"x": 1, "y": [1.5]}, 90.0),
         (2.5, None, None, None, None),
     ]
 

@@ -1,4 +1,4 @@
-"""Columns of Arrow as values that JSON has: times as ISO text, bytes as hex, durations as seconds, all whole.
+"""Columns of Arrow as values that JSON has: times as ISO text, bytes as hex, durations in seconds.
 
 What Python has no value for is text too: 24:00:00, infinity, the year 290000, nanoseconds.
 """

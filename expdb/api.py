@@ -177,9 +177,9 @@ class OpenStore:
         self, run: str, *, stream: TextIO, env: Mapping[str, str] | None = None
     ) -> list[str]:
         """Return the lines that end a training run, drawn for a stream: against what it is measured
-        against, which is its parent or the run of the parent's config with its seed.
+        against, its parent or the run of the parent's config with its seed; and what to do next.
         """
-        from expdb.report.closing import alone_lines, closing_lines
+        from expdb.report.closing import end_lines
         from expdb.report.style import style_of
 
         now_ms = time.time_ns() // 1_000_000
@@ -187,7 +187,7 @@ class OpenStore:
         with self._reader() as reader:
             record = reader.run(run)
             found = against_base(reader, record)
-            return alone_lines(record, style) if found is None else closing_lines(found[1], style)
+            return end_lines(record, None if found is None else found[1], style)
 
 
 def open_store(path: str | os.PathLike[str] | None = None) -> OpenStore:

@@ -13,12 +13,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, TextIO, cast
+from typing import Any, TextIO, cast
 
-from expdb.report.style import style_of
+from expdb.report.style import next_line, style_of
 from expdb.store.files import reason
-
-LABEL_CELLS: Final = 11
 
 
 class Watched:
@@ -141,7 +139,7 @@ class Output:
             if label == "hint":
                 self.hint(command)
             else:
-                self.talk(f"{label + ':':<{LABEL_CELLS}}{self.talk_style.say(command)}")
+                self.talk(next_line(label, command, self.talk_style))
 
     def ask(self, question: str) -> bool | None:
         """Ask a question that Enter answers with no; None where nobody can be asked."""

@@ -15,7 +15,7 @@ from expdb.report.at_once import next_commands as at_once_next
 from expdb.report.columns import AnyRow, ValueRow, lay_out, measure
 from expdb.report.comparison import events_of, metric_row
 from expdb.report.grid import Cell
-from expdb.report.style import Style
+from expdb.report.style import Style, next_line
 from expdb.report.verdict import seeds_differ, verdict_lines
 from expdb.report.words import head_label
 from expdb.text import decimals_for, metric, plain
@@ -24,6 +24,15 @@ BEFORE_EVALS = ("train/loss",)
 AFTER_EVALS = ("train/tokens_per_s",)
 SPREAD = "_stderr"
 """Metrics that only say how sure another one is."""
+
+
+def end_lines(run: Run, comparison: Comparison | None, style: Style) -> list[str]:
+    """Return what ends the training of a run: its table, and what to do next."""
+    if comparison is None:
+        lines, commands = alone_lines(run, style), [("look", f"expdb show {style.run(run.id)}")]
+    else:
+        lines, commands = closing_lines(comparison, style), next_commands(comparison, style)
+    return [*lines, "", *(next_line(label, command, style) for label, command in commands)]
 
 
 def closing_lines(comparison: Comparison, style: Style) -> list[str]:

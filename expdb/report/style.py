@@ -85,3 +85,8 @@ def style_of(stream: TextIO, env: Mapping[str, str], now_ms: int) -> Style:
         terminal=terminal,
         now_ms=now_ms,
     )
+
+
+def next_line(label: str, command: str, style: Style) -> str:
+    """Return a line that says what to do next: `compare:   expdb compare k3f9 t1h6`."""
+    return f"{label + ':':<11}{style.say(command)}"

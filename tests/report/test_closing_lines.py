@@ -52,7 +52,7 @@ def make(cast) -> Comparison:
 
 
 def test_the_closing_table(cast, screen, golden):
-    golden("closing-100.txt", closing.closing_lines(make(cast), screen()))
+    golden("closing-100.txt", closing.end_lines(cast.run("t1h6y3cz8r"), make(cast), screen()))
 
 
 def test_a_narrow_closing_table_keeps_every_row(cast, screen):
@@ -87,7 +87,7 @@ def test_a_run_without_a_parent_stands_alone(cast, screen, golden):
         cast.series("train/tokens_per_s", 18420.0),
     ]
     run = cast.run("k3f9x2m7qd", series={s.key: s for s in series}, events=())
-    golden("closing-alone.txt", closing.alone_lines(run, screen()))
+    golden("closing-alone.txt", closing.end_lines(run, None, screen()))
 
 
 def test_what_to_do_after_a_run(cast, screen):

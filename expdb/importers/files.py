@@ -147,7 +147,9 @@ def existing(path: Path) -> Path:
     Raises:
         BadInput: there is none.
     """
+    if path.is_dir():
+        inside = shlex.quote(plain(str(path)))
+        raise BadInput(f"the file {plain(str(path))} is a folder", hint=f"all in it: {inside}/*")
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise BadInput(f"the file {plain(str(path))} {what}")
+        raise BadInput(f"the file {plain(str(path))} does not exist")
     return path

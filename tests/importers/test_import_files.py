@@ -239,8 +239,9 @@ def test_what_holds_nothing_leaves_nothing(place, tmp_path, name, text, said):
 def test_a_file_that_is_none_is_named(place, tmp_path):
     with pytest.raises(BadInput, match="nope does not exist"):
         place.take(tmp_path / "nope")
-    with pytest.raises(BadInput, match="is a folder"):
+    with pytest.raises(BadInput, match="is a folder") as caught:
         place.take(tmp_path)
+    assert caught.value.hints == (f"all in it: {tmp_path}/*",)
 
 
 def test_gzip_and_bytes_that_are_no_text(place, tmp_path):

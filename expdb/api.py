@@ -19,10 +19,10 @@ from expdb.model import Run
 from expdb.query.compare import asked_step, comparison
 from expdb.query.compare_results import Comparison
 from expdb.query.kin import against_base
+from expdb.query.listing import listing
 from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
 from expdb.query.results import Listing, Ranking
-from expdb.query.runs import listing
 from expdb.query.select import Selection, where_of
 from expdb.store.layout import RunLayout
 from expdb.store.locate import find_store

@@ -61,7 +61,7 @@ def ls(
     run), config keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in
     (running, failed)'. A name or value with spaces stands in quotes.
     """
-    from expdb.query.runs import listing
+    from expdb.query.listing import listing
 
     form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md, jsonl=as_jsonl)
     if over and (sort or cols):

@@ -1,33 +1,13 @@
-"""What git does not keep as a plain file, and the flags that hide edits from it."""
+"""Sparse checkouts, and the flags that hide edits from git."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
-from expdb.git.attributes import filtered
 from expdb.git.disk import as_kept, state_on_disk
-from expdb.git.index import GITLINK, Entry, entries
-from expdb.git.worktree import Specials, WorkTree
-
-
-def read_specials(worktree: WorkTree) -> Specials:
-    """Return the special paths of a work tree.
-
-    Raises:
-        GitError: git cannot read the work tree.
-    """
-    found = entries(worktree)
-    paths = [entry.path for entry in found]
-    others = worktree.git(("ls-files", "--others", "--exclude-standard", "-z")).names
-    exists = {e.path for e in found if e.skipped and os.path.lexists(worktree.top / e.path)}
-    return Specials(
-        submodules=tuple(entry.path for entry in found if entry.mode == GITLINK),
-        nested=tuple(name for name in others if name.endswith("/")),
-        filtered=tuple(filtered(worktree, paths)),
-        sparse=tuple(e.path for e in found if e.skipped and e.path not in exists),
-        hidden=tuple(e.path for e in found if e.assumed or e.path in exists),
-    )
+from expdb.git.index import GITLINK, Entry
+from expdb.git.worktree import WorkTree
 
 
 def is_sparse(worktree: WorkTree) -> bool:

@@ -33,21 +33,6 @@ class Unavailable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Specials:
-    """Paths that git does not keep as plain files, and flags that hide edits from it."""
-
-    submodules: tuple[str, ...] = ()
-    nested: tuple[str, ...] = ()
-    """Untracked folders that are repositories of their own."""
-    filtered: tuple[str, ...] = ()
-    """Tracked files with a `filter` attribute, such as those of git LFS."""
-    sparse: tuple[str, ...] = ()
-    """Tracked files that a sparse checkout or skip-worktree keeps out of the work tree."""
-    hidden: tuple[str, ...] = ()
-    """Files flagged assume-unchanged, and files flagged skip-worktree that exist all the same."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkTree:
     """One work tree of a repository; a linked one has a `git_dir` of its own."""
 
@@ -145,16 +130,6 @@ class WorkTree:
         return [
             (change.letter, change.path) for change in read_status(self, untracked=True).changes
         ]
-
-    def specials(self) -> Specials:
-        """Return the paths that need more than plain git plumbing.
-
-        Raises:
-            GitError: git cannot read the work tree.
-        """
-        from expdb.git.special import read_specials
-
-        return read_specials(self)
 
 
 def find_worktree(path: Path) -> WorkTree | Unavailable:

@@ -33,7 +33,6 @@ def test_clean_submodule_is_no_reason(repo, make_repo):
     add_submodule(repo, make_repo("made"))
     pin = pin_of(repo)
     assert (pin.dirty, pin.reproducible, pin.reasons) == (False, True, ())
-    assert find_worktree(repo.top).specials().submodules == ("lib",)
 
 
 @pytest.mark.parametrize("name", ["lib.py", "new.py"])
@@ -61,14 +60,12 @@ def test_nested_repository_is_left_out_and_said(repo, make_repo):
     tree = repo.tree(pin.snapshot)
     assert "new.py" in tree
     assert "inner" not in tree
-    assert set(find_worktree(repo.top).specials().nested) == {"inner/", "no commit yet/"}
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
 def test_edits_hidden_by_a_flag_are_said(repo, flag):
     repo.git("update-index", flag, "train.py")
     assert pin_of(repo).reasons == ()
-    assert find_worktree(repo.top).specials().hidden == ("train.py",)
     repo.write("train.py", "hidden\n")
     assert repo.git("status", "--porcelain") == b""
     pin = pin_of(repo)
@@ -83,7 +80,6 @@ def test_sparse_checkout_loses_nothing(repo):
     pin = pin_of(repo)
     assert "extra/new.py" in repo.tree(pin.snapshot)
     assert (pin.reproducible, pin.reasons) == (True, ())
-    assert find_worktree(repo.top).specials().sparse == ("extra/new.py",)
 
 
 def lfs_like(repo, clean="sed s/secret/pointer/", required="false"):
@@ -98,7 +94,6 @@ def test_edited_file_behind_a_filter_is_said(repo):
     repo.write("w.bin", "secret one\n")
     repo.commit("third")
     assert pin_of(repo).reasons == ()
-    assert find_worktree(repo.top).specials().filtered == ("w.bin",)
     repo.write("w.bin", "secret two\n")
     pin = pin_of(repo)
     assert repo.tree(pin.snapshot)["w.bin"][1] == b"pointer two\n"

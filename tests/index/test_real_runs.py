@@ -12,8 +12,8 @@ import pytest
 
 from expdb.actions.reindex import reindex
 from expdb.index.reader import open_reader
+from expdb.query.listing import listing
 from expdb.query.rank import ranking
-from expdb.query.runs import listing
 from expdb.store.store import Store, open_store
 
 TRAIN = """

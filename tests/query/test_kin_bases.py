@@ -13,8 +13,8 @@ from expdb.index.reader import open_reader
 from expdb.model import Eval, Run, RunState
 from expdb.query.compare import comparison
 from expdb.query.kin import against_base, base_of
+from expdb.query.listing import listing
 from expdb.query.results import Delta, Outcome
-from expdb.query.runs import listing
 from expdb.store.resolve import Resolved
 from expdb.store.store import Store
 from tests.query.conftest import NOISE, set_ref

@@ -9,8 +9,8 @@ import pytest
 
 from expdb.errors import BadInput, ExpdbError, NotFound
 from expdb.index.reader import Reader, open_reader
+from expdb.query.listing import listing
 from expdb.query.results import ShownColumn
-from expdb.query.runs import listing
 from expdb.store.store import Store
 from tests.query.made import make_run, write_run
 

@@ -4,9 +4,10 @@ import pytest
 
 from expdb.index.reader import Reader, open_reader
 from expdb.model import Objective, RunAt
+from expdb.query.listing import listing
 from expdb.query.rank import ranking
 from expdb.query.results import Outcome
-from expdb.query.runs import listing, run_rows
+from expdb.query.runs import run_rows
 from expdb.store.store import Store
 from tests.query.conftest import NOISE, cast_run, set_ref
 from tests.query.made import make_run, write_run

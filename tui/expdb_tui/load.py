@@ -13,8 +13,8 @@ from pathlib import Path
 from expdb.cli.shown import lines_of_run
 from expdb.index.reader import open_reader
 from expdb.model import RunAt
+from expdb.query.listing import listing
 from expdb.query.results import Listing
-from expdb.query.runs import listing
 from expdb.report.style import Style
 from expdb.store.store import Store
 

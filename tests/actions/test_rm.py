@@ -256,6 +256,7 @@ def test_a_run_without_its_note_comes_back_by_its_experiment(store: Store, reade
     assert listed(store) == set(ALL)
 
 
+@pytest.mark.slow
 def test_killed_before_any_file_operation_nothing_is_lost(store: Store, tmp_path: Path) -> None:
     both = (FIRST, SECOND)
     whole = {run: contents(store, run) for run in both}

@@ -32,6 +32,7 @@ def command(*words: str, cwd: Path) -> measure.Command:
     return measure.Command(words=[sys.executable, *words], cwd=cwd, env=dict(os.environ))
 
 
+@pytest.mark.slow
 def test_expdb_answers_exactly_through_its_adapter(place: Place) -> None:
     runs, steps = data.run_names(3), 5
     job: dict[str, Any] = {"store": place.store("a"), "steps": steps, "metrics": len(METRICS)}
@@ -65,6 +66,7 @@ def test_a_place_leaves_nothing_behind(place: Place) -> None:
     assert place.root.exists()
 
 
+@pytest.mark.slow
 def test_the_made_store_holds_what_it_says(place: Place) -> None:
     store = many_store.make(place, 45)
     shown = json.loads(place.expdb("ls", "--json", EXPDB_STORE=str(store)).out)["runs"]

@@ -43,7 +43,8 @@ OF_ONE = (
     ["tail"], ["compare", "{first}"], ["compare", "{first}", "--over", "seed"],
     ["rerun", "--dry-run"], ["resume", "--dry-run"], ["rm", "--dry-run"], ["ctl", "pause"],
 )  # fmt: skip
-FORMS = ("", "--csv", "--md", "--jsonl", "--json", "-q")
+SLOW_FORMS = ("--csv", "--md", "--jsonl", "-q")
+FORMS = ("", "--json", *SLOW_FORMS)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ def check(form: str, out: str) -> None:
         assert "<b>" not in out.replace("\\<b\\>", "")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["", "--json", *(pytest.param(form, marks=pytest.mark.slow) for form in SLOW_FORMS)]
+)
 def test_every_list_shows_them_as_text(run, evil: Evil, form: str) -> None:
     before = outside(evil)
     for args in LISTS:

@@ -121,6 +121,7 @@ def test_runs_under_bfloat16_autocast():
     assert nll.item() / n == pytest.approx(math.log(256), abs=0.1)
 
 
+@pytest.mark.slow
 def test_learns_a_repeated_text():
     model = tiny().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

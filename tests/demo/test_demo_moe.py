@@ -210,6 +210,7 @@ def train(state: State, steps: int) -> list[float]:
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropped", [None, "bias_E", "load_E"])
 def test_a_resumed_mixture_over_a_mix_goes_on_bit_for_bit(tmp_path, dropped):
     torch.manual_seed(0)

@@ -217,6 +217,7 @@ def test_zero_bytes_at_the_end_of_a_log_are_not_an_encoding(place: Any, tmp_path
 # -------------------------------------------------------------------- files of few bytes, and much
 
 
+@pytest.mark.slow
 def test_a_text_that_a_dictionary_has_once_is_not_repeated(place: Any, tmp_path: Path) -> None:
     """200,000 rows of a text of 1 MB would be 200 GB; the file has some kilobytes."""
     rows, path = 200_000, tmp_path / "a.parquet"

@@ -248,6 +248,7 @@ def test_times_that_keys_share_are_kept_about_once(folder: Path) -> None:
     assert sizes[1] < 3 * sizes[0]
 
 
+@pytest.mark.slow
 @given(POINTS, st.lists(KEYS, max_size=3))
 def test_keys_are_read_from_the_row_groups_that_have_them(
     folder: Path, points: dict[str, list[tuple[int, int, float]]], others: list[str]

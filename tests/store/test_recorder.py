@@ -426,6 +426,7 @@ def check_live(layout: RunLayout, item: Recorder, told: set[int]) -> None:
     assert told <= set(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import expdb
 from expdb.store.runs import read_run, run_dirs
 from expdb.store.store import open_store
@@ -32,6 +34,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_a_run_or_none(tmp_path: Path) -> None:
     open_store(tmp_path, create=True)
     states = []

@@ -73,6 +73,7 @@ def test_two_experiments_in_one_sweep(sweep: Trained) -> None:
     assert [word for word in ("worse", "better", "no difference") if f"{word}  val/loss" in out]
 
 
+@pytest.mark.slow
 def test_a_fork_named_by_the_run_grammar_goes_on_from_its_weights(project: Project) -> None:
     exp01 = run_in(project, "exp01")
     words = ("+exp=exp01", "loop.max_steps=21", "expdb.fork=exp01@best", "expdb.print=quiet")
@@ -109,6 +110,7 @@ def test_rank_is_by_the_objective(trained: Project) -> None:
     assert rows[0]["objective"]["metric"] == "val/loss"
 
 
+@pytest.mark.slow
 def test_the_store_moved_by_cp_answers_the_same(trained: Project, tmp_path: Path) -> None:
     shutil.copytree(trained.store, tmp_path / "elsewhere")
     for words in (("ls",), ("rank",), ("compare", "baseline", "exp01")):
@@ -126,6 +128,7 @@ def test_nothing_stray_is_left(trained: Project) -> None:
     assert all((run / "run.json").is_file() for run in runs)
 
 
+@pytest.mark.slow
 def test_edit_train_roll_back_undo(project: Project) -> None:
     baseline = project.run_of("baseline")
     pin = json.loads((baseline / "attempts" / "1" / "pin.json").read_text())["git"]

@@ -22,7 +22,14 @@ from expdb.git.blockers import Blocked, blockers, folder_reason
 from expdb.git.capture import missing_from
 from expdb.git.command import nul_joined
 from expdb.git.disk import Kind, kind_of, kinds_above, remove_empty_folders, remove_path
-from expdb.git.index import copy_index, fill_index, refresh, temp_index, write_tree
+from expdb.git.index import (
+    TEMP_PREFIX,
+    copy_index,
+    fill_index,
+    refresh,
+    temp_index,
+    write_tree,
+)
 from expdb.git.objects import hash_files
 from expdb.git.plan import PlanRow, path_state, path_states, plan
 from expdb.git.raw import write_raw
@@ -200,7 +207,7 @@ def _index_lock(worktree: WorkTree) -> Iterator[None]:
     path = worktree.index_path.with_name("index.lock")
     mine = f"{_MARK} {socket.gethostname()} {os.getpid()}\n".encode()
     try:
-        _create(path, mine)
+        _create(worktree, path, mine)
     except FileExistsError:
         if not _left_behind(path):
             raise Refused(
@@ -208,19 +215,26 @@ def _index_lock(worktree: WorkTree) -> Iterator[None]:
                 hint=f"if no git command is running: rm {path}",
             ) from None
         path.unlink(missing_ok=True)
-        _create(path, mine)
+        _create(worktree, path, mine)
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
 
 
-def _create(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _create(worktree: WorkTree, path: Path, data: bytes) -> None:
+    """Make a file that is not there, with all it holds at once: an empty lock says nobody's name.
+
+    Raises:
+        FileExistsError: it is there.
+    """
+    worktree.private_dir.mkdir(exist_ok=True)
+    new = worktree.private_dir / f"{TEMP_PREFIX}lock-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        os.write(fd, data)
+        new.write_bytes(data)
+        os.link(new, path)
     finally:
-        os.close(fd)
+        new.unlink(missing_ok=True)
 
 
 def _left_behind(path: Path) -> bool:

@@ -80,6 +80,16 @@ def artifact(make_run_dir: MakeRun, tmp_path: Path) -> RunLayout:
     return layout
 
 
+def test_an_artifact_without_a_line_is_named(artifact: RunLayout, store_root: Path) -> None:
+    """Its writer was cut off, or an emptied file lost the line: which, no one can tell."""
+    artifact.artifacts_jsonl.write_bytes(b"")
+    (row,) = check(store_root).findings
+    assert said([row]) == ["unfinished artifacts.jsonl"]
+    assert row.what == "artifacts.jsonl: no line names artifacts/table, left alone"
+    repair(store_root)
+    assert (artifact.artifacts / "table").read_text() == "a,b\n1,2\n"
+
+
 def test_a_damaged_artifact_is_named_and_stays(artifact: RunLayout, store_root: Path) -> None:
     assert check(store_root).findings == []
     flip(artifact.artifacts / "table", 1)

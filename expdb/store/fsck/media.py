@@ -61,8 +61,10 @@ def mend_media(layout: RunLayout, numbers: Sequence[int], trash: Trash) -> None:
 
 
 def check_artifacts(layout: RunLayout, notes: Notes, *, is_live: bool) -> None:
-    """Read every byte of every artifact."""
-    for artifact in read_artifacts(layout, []):
+    """Read every byte of every artifact, and note those that no line names."""
+    found = read_artifacts(layout, [])
+    _check_named(layout, {artifact.path for artifact in found}, notes, is_live=is_live)
+    for artifact in found:
         for file in artifact.files:
             if not is_inside(file.path):
                 notes.say("damaged", "artifacts.jsonl", f"artifacts.jsonl: {file.path} is no path")
@@ -71,6 +73,20 @@ def check_artifacts(layout: RunLayout, notes: Notes, *, is_live: bool) -> None:
             if said:
                 kind: Kind = "missing" if said == "is missing" else "damaged"
                 notes.say(kind, file.path, f"{file.path}: {said}")
+
+
+def _check_named(layout: RunLayout, named: set[str], notes: Notes, *, is_live: bool) -> None:
+    """Note artifacts without a line: their writer was cut off before it, or the line is lost."""
+    try:
+        there = sorted(path.name for path in layout.artifacts.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    there = [f"artifacts/{name}" for name in there if not name.startswith(".tmp-")]
+    left = [path for path in there if path not in named]
+    if left and not is_live:
+        more = f" (and {len(left) - 1:,} more)" if len(left) > 1 else ""
+        name = layout.artifacts_jsonl.name
+        notes.say("unfinished", name, f"{name}: no line names {left[0]}{more}, left alone")
 
 
 def is_inside(path: str) -> bool:

@@ -26,6 +26,7 @@ from zlib import crc32
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.appending import JournalWriter
+from expdb.store.curve_keeper import CurveKeeper
 from expdb.store.files import reason
 from expdb.store.journal import CRC, FRAME, MAX_KEYS, encode_frame
 from expdb.store.layout import RunLayout
@@ -61,6 +62,7 @@ class Recorder:
         self._layout, self._run, self._attempt, self._rank = layout, run, attempt, rank
         self._summaries = layout.rank_series(attempt, rank)
         self._on_trouble = on_trouble
+        self._curves = CurveKeeper(layout) if rank == 0 else None
         self.book = book if book is not None else SeriesBook()
         self.book.attempt, self.book.through_seq = attempt, {}
         self._lock = threading.Lock()
@@ -378,6 +380,8 @@ class Recorder:
                         self._older, self._first_journal = None, self._older_journal + 1
                     else:
                         self._put_back(older)
+        if done and self._curves is not None:
+            self._curves.sealed(older.num_points, self.book)
         self._tell()
 
     def _put_back(self, older: Packed) -> None:

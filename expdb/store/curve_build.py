@@ -1,0 +1,145 @@
+"""Keeps curves.parquet of a run up with its sealed points, by whoever may write to the run.
+
+    old file -> buckets that still hold -+-> merged -> new file
+    new parts -> points -> buckets ------+
+    all parts -> points -> buckets of keys that are new, or whose steps went back
+
+Invariant: what is written covers exactly the parts that the lists named at the start. While its
+steps grow a series is read whole once; work is on arrays, a bounded number of points a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from expdb.errors import Corrupt
+from expdb.store import attempts as attempt_files
+from expdb.store import points
+from expdb.store.curves import MIN_POINTS, Curves, Source, read_curves, write_curves
+from expdb.store.keyed import Keyed, coarsened, keyed_points, together
+from expdb.store.layout import RunLayout
+from expdb.store.parts import PartEntry, schema
+from expdb.store.wanted import Wanted, batches, sealed_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_POINTS: Final = 1 << 20
+"""The points that are in memory at a time, about."""
+
+
+def refresh_curves(layout: RunLayout, counts: Mapping[str, int]) -> int:
+    """Bring curves.parquet up to the sealed points; return how many buckets are in it.
+
+    `counts` is key -> its points, of all keys whose curve is wanted. Without a key of more than
+    20,000 points there is no such file.
+
+    Raises:
+        Corrupt: a part, a list or a pin cannot be read; what was there stands.
+        Unsupported: a newer expdb wrote the file.
+        OSError: it cannot be written.
+    """
+    long = {key: count for key, count in counts.items() if count > MIN_POINTS}
+    if not long:
+        layout.curves.unlink(missing_ok=True)
+        return 0
+    old = _old(layout)
+    built = build_curves(layout, long, old=old)
+    if built is not old:
+        write_curves(layout.curves, built)
+    return len(built.buckets.rows)
+
+
+def build_curves(
+    layout: RunLayout, counts: Mapping[str, int], *, old: Curves | None = None
+) -> Curves:
+    """Return the curves of these keys: with what still holds of older ones, or these themselves if
+    they say all already.
+
+    Raises:
+        Corrupt: as `refresh_curves`.
+    """
+    work = _Work(
+        layout,
+        {number: points.part_lists(layout, number) for number in attempt_files.numbers(layout)},
+        points.resumed_from(layout),
+    )
+    now = work.source()
+    if old is not None and old.source == now and set(old.buckets.names) == counts.keys():
+        return old
+    known = Keyed.none()
+    if old is not None:
+        limit = old.source.holds_to(now.covered, now.resumed)
+        known = work.extended(_up_to(old.buckets, limit, counts), old.source.covered)
+    rest = {key: counts[key] for key in counts.keys() - set(known.names)}
+    read = [work.read(keys) for keys in batches(rest, BATCH_POINTS)]
+    return Curves(source=now, buckets=together([known, *read]))
+
+
+def _up_to(buckets: Keyed, limit: int | None, keys: Collection[str]) -> Keyed:
+    """Return the buckets of those keys that have no step over the limit."""
+    if limit is None or not buckets.names:
+        return Keyed.none()
+    _, last = buckets.ends()
+    pairs = zip(buckets.names, last.tolist(), strict=True)
+    return buckets.chosen([key for key, step in pairs if step <= limit and key in keys])
+
+
+def _old(layout: RunLayout) -> Curves | None:
+    try:
+        return read_curves(layout.curves)
+    except (FileNotFoundError, Corrupt):
+        return None
+
+
+class _Work:
+    """The sealed points of a run as they were at one moment."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        lists: Mapping[int, Mapping[int, Sequence[PartEntry]]],
+        resumed: Mapping[int, int | None],
+    ) -> None:
+        self._layout, self._lists, self._resumed = layout, lists, resumed
+
+    def source(self) -> Source:
+        """Return what curves of all these points are made from."""
+        return Source(covered=points.last_frames(self._lists), resumed=self._resumed)
+
+    def read(self, keys: Sequence[str]) -> Keyed:
+        """Return the buckets of keys, from all of their points."""
+        return coarsened(keyed_points(self._standing(Wanted(keys=keys))))
+
+    def extended(self, known: Keyed, covered: Mapping[tuple[int, int], int]) -> Keyed:
+        """Return the buckets of keys with what came after the frames that are covered; without keys
+        of which a new point stands at a step that is in a bucket already, or before it.
+        """
+        new = sum(entry.num_points for entry in self._entries(covered))
+        share = dict.fromkeys(known.names, new // max(1, len(known.names)))
+        out = []
+        for keys in batches(share, BATCH_POINTS):
+            fresh = keyed_points(self._standing(Wanted(keys=keys, after=covered)))
+            some = known.chosen(keys)
+            last = dict(zip(some.names, some.ends()[1].tolist(), strict=True))
+            first = zip(fresh.names, fresh.ends()[0].tolist(), strict=True)
+            back = {key for key, step in first if step <= last[key]}
+            if back:
+                some = some.chosen([key for key in some.names if key not in back])
+                fresh = fresh.chosen([key for key in fresh.names if key not in back])
+            out.append(coarsened(together([some, fresh])))
+        return together(out)
+
+    def _entries(self, covered: Mapping[tuple[int, int], int]) -> Iterable[PartEntry]:
+        for number, ranks in self._lists.items():
+            for rank, entries in ranks.items():
+                after = covered.get((number, rank), 0)
+                yield from (entry for entry in entries if entry.last_seq > after)
+
+    def _standing(self, wanted: Wanted) -> pa.Table:
+        import pyarrow as pa
+
+        tables = sealed_tables(self._layout, self._lists, wanted, None, None)
+        table = pa.concat_tables([schema().empty_table(), *tables])
+        return points.standing(points.visible(table, self._resumed))

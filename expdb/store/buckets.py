@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 MAX_BUCKETS: Final = 2048
 """The most buckets of a series; it has more than half of them where its steps are evenly spread."""
+MIN_BUCKETS: Final = 256
+POINTS_A_BUCKET: Final = 64
+"""A series may have a bucket for so many points, and always `MIN_BUCKETS`: few points are read as
+soon, and a thousand such series are not to double a run.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +94,13 @@ def of_points(
     )  # fmt: skip
 
 
-def shift_of(first_step: int, last_step: int) -> int:
-    """Return by how many bits steps are shifted, so that a series has at most `MAX_BUCKETS`."""
-    shift = max(0, (last_step - first_step).bit_length() - MAX_BUCKETS.bit_length())
-    while (last_step >> shift) - (first_step >> shift) >= MAX_BUCKETS:
+def shift_of(first_step: int, last_step: int, count: int) -> int:
+    """Return by how many bits the steps of a series of so many points are shifted: the least by
+    which it has no more buckets than it may.
+    """
+    most = min(MAX_BUCKETS, max(MIN_BUCKETS, count // POINTS_A_BUCKET))
+    shift = max(0, (last_step - first_step).bit_length() - most.bit_length())
+    while (last_step >> shift) - (first_step >> shift) >= most:
         shift += 1
     return shift
 

@@ -2,7 +2,7 @@
 
     old file -> buckets that still hold -+-> merged -> new file
     new parts -> points -> buckets ------+
-    all parts -> points -> buckets of keys that are new, or whose steps went back
+    all parts -> points -> buckets of keys that are new, or whose steps did not always grow
 
 Invariant: what is written covers exactly the parts that the lists named at the start. While its
 steps grow a series is read whole once; work is on arrays, a bounded number of points a time.
@@ -10,7 +10,8 @@ steps grow a series is read whole once; work is on arrays, a bounded number of p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from expdb.errors import Corrupt
@@ -19,7 +20,7 @@ from expdb.store import points
 from expdb.store.curves import MIN_POINTS, Curves, Source, read_curves, write_curves
 from expdb.store.keyed import Keyed, coarsened, keyed_points, together
 from expdb.store.layout import RunLayout
-from expdb.store.parts import PartEntry, schema
+from expdb.store.parts import PartEntry, part_groups, schema
 from expdb.store.wanted import Wanted, batches, sealed_tables
 
 if TYPE_CHECKING:
@@ -71,10 +72,13 @@ def build_curves(
     known = Keyed.none()
     if old is not None:
         limit = old.source.holds_to(now.covered, now.resumed)
-        known = work.extended(_up_to(old.buckets, limit, counts), old.source.covered)
-    rest = {key: counts[key] for key in counts.keys() - set(known.names)}
-    read = [work.read(keys) for keys in batches(rest, BATCH_POINTS)]
-    return Curves(source=now, buckets=together([known, *read]))
+        known = _up_to(old.buckets, limit, counts)
+        known = work.grown(known, old.source.covered, known.names)
+    found = [known, work.grown(Keyed.none(), {}, counts.keys() - set(known.names))]
+    there = {name for part in found for name in part.names}
+    rest = {key: counts[key] for key in counts.keys() - there}
+    found += [work.read(keys) for keys in batches(rest, BATCH_POINTS)]
+    return Curves(source=now, buckets=together(found))
 
 
 def _up_to(buckets: Keyed, limit: int | None, keys: Collection[str]) -> Keyed:
@@ -112,30 +116,24 @@ class _Work:
         """Return the buckets of keys, from all of their points."""
         return coarsened(keyed_points(self._standing(Wanted(keys=keys))))
 
-    def extended(self, known: Keyed, covered: Mapping[tuple[int, int], int]) -> Keyed:
+    def grown(
+        self, known: Keyed, covered: Mapping[tuple[int, int], int], keys: Collection[str]
+    ) -> Keyed:
         """Return the buckets of keys with what came after the frames that are covered; without keys
-        of which a new point stands at a step that is in a bucket already, or before it.
+        whose steps do not grow from point to point, through all parts in order.
         """
-        new = sum(entry.num_points for entry in self._entries(covered))
-        share = dict.fromkeys(known.names, new // max(1, len(known.names)))
-        out = []
-        for keys in batches(share, BATCH_POINTS):
-            fresh = keyed_points(self._standing(Wanted(keys=keys, after=covered)))
-            some = known.chosen(keys)
-            last = dict(zip(some.names, some.ends()[1].tolist(), strict=True))
-            first = zip(fresh.names, fresh.ends()[0].tolist(), strict=True)
-            back = {key for key, step in first if step <= last[key]}
-            if back:
-                some = some.chosen([key for key in some.names if key not in back])
-                fresh = fresh.chosen([key for key in fresh.names if key not in back])
-            out.append(coarsened(together([some, fresh])))
-        return together(out)
-
-    def _entries(self, covered: Mapping[tuple[int, int], int]) -> Iterable[PartEntry]:
-        for number, ranks in self._lists.items():
-            for rank, entries in ranks.items():
+        growing = _Growing(known, keys)
+        for number, ranks in sorted(self._lists.items()):
+            cuts = [step for at, step in self._resumed.items() if at > number and step is not None]
+            for rank, entries in sorted(ranks.items()):
                 after = covered.get((number, rank), 0)
-                yield from (entry for entry in entries if entry.last_seq > after)
+                for entry in entries:
+                    if entry.first_seq <= after < entry.last_seq:
+                        return Keyed.none()  # what is covered was folded with what is not
+                    path = self._layout.points / Path(entry.file).name
+                    for table in part_groups(path, sorted(keys)) if entry.last_seq > after else ():
+                        growing.add(table, min(cuts, default=None))
+        return growing.done()
 
     def _standing(self, wanted: Wanted) -> pa.Table:
         import pyarrow as pa
@@ -143,3 +141,43 @@ class _Work:
         tables = sealed_tables(self._layout, self._lists, wanted, None, None)
         table = pa.concat_tables([schema().empty_table(), *tables])
         return points.standing(points.visible(table, self._resumed))
+
+
+class _Growing:
+    """Buckets that later points of the same keys are added to, a row group at a time."""
+
+    def __init__(self, known: Keyed, keys: Collection[str]) -> None:
+        self._known, self._keys = known, set(keys)
+        self._last = dict(zip(known.names, known.ends()[1].tolist(), strict=True))
+        self._new: list[Keyed] = []
+        self._num_new = 0
+
+    def add(self, table: pa.Table, until: int | None) -> None:
+        """Add points, sorted by (key, step); of them those up to a step, if one is given."""
+        if until is not None:
+            table = table.filter(table["step"].to_numpy() <= until)
+        fresh = self._growing(keyed_points(table))
+        self._last |= zip(fresh.names, fresh.ends()[1].tolist(), strict=True)
+        self._new.append(coarsened(fresh))
+        self._num_new += len(self._new[-1].rows)
+        if self._num_new > max(BATCH_POINTS, len(self._known.rows)):
+            self._merge()
+
+    def _growing(self, fresh: Keyed) -> Keyed:
+        """Return the points of the keys that are wanted still, after those that went back."""
+        steps, codes = fresh.rows.first_step, fresh.codes
+        again = codes[1:][(codes[1:] == codes[:-1]) & (steps[1:] <= steps[:-1])]
+        back = {fresh.names[code] for code in again.tolist()}
+        first = zip(fresh.names, fresh.ends()[0].tolist(), strict=True)
+        back |= {key for key, step in first if key in self._last and step <= self._last[key]}
+        self._keys -= back
+        return fresh.chosen([key for key in fresh.names if key in self._keys])
+
+    def _merge(self) -> None:
+        self._known = coarsened(together([self._known, *self._new]))
+        self._new, self._num_new = [], 0
+
+    def done(self) -> Keyed:
+        """Return the buckets of the keys whose steps grew all the way."""
+        self._merge()
+        return self._known.chosen([key for key in self._known.names if key in self._keys])

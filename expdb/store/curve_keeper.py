@@ -33,13 +33,13 @@ class CurveKeeper:
     again when as many points have come.
     """
 
-    def __init__(self, layout: RunLayout) -> None:
-        self._layout = layout
+    def __init__(self, layout: RunLayout, rank: int) -> None:
+        self._layout, self._is_owner = layout, rank == 0
         self._num_new = self._num_buckets = 0
 
-    def sealed(self, num_points: int, book: SeriesBook) -> None:
-        """Take in that so many points were sealed."""
+    def sealed(self, num_points: int, book: SeriesBook, *, is_last: bool) -> None:
+        """Take in that so many points were sealed; `is_last`: no more wait to be sealed."""
         self._num_new += num_points
-        if self._num_new > self._num_buckets:
+        if self._is_owner and is_last and self._num_new > self._num_buckets:
             self._num_buckets = keep_curves(self._layout, book, whole=False)
             self._num_new = 0

@@ -104,8 +104,9 @@ def coarsened(keyed: Keyed) -> Keyed:
     if not keyed.names:
         return keyed
     first, last = keyed.ends()
-    pairs = zip(first.tolist(), last.tolist(), strict=True)
-    shifts = np.array([shift_of(*pair) for pair in pairs], np.int64)
+    counts = np.add.reduceat(keyed.rows.count, starts_of(keyed.codes))
+    found = zip(first.tolist(), last.tolist(), counts.tolist(), strict=True)
+    shifts = np.array([shift_of(*item) for item in found], np.int64)
     ids: Any = keyed.rows.first_step >> shifts[keyed.codes]
     starts = starts_of(keyed.codes, ids)
     return Keyed(names=keyed.names, codes=keyed.codes[starts], rows=merged(keyed.rows, starts))

@@ -213,6 +213,18 @@ def read_part(
     return table if later.all() else table.filter(later)
 
 
+def part_groups(path: Path, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the row groups of a part in which any of these keys may stand, one after the other.
+
+    Raises:
+        Corrupt: the file is not a whole part.
+    """
+    with _opened(path) as file:
+        for group in groups_of(file.metadata, keys):
+            table = file.read_row_group(group, list(COLUMNS), use_threads=False).cast(schema())
+            yield table.unify_dictionaries().combine_chunks()
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a part; what goes wrong in the block means that it is damaged."""

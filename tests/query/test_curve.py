@@ -73,7 +73,7 @@ def require_right(found: PlotCurve, points: list[tuple[int, float]]) -> None:
             assert np.isnan(drawn).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(PIECE, min_size=1, max_size=4), st.integers(1, 8))
 def test_a_curve_says_what_the_points_say(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any], width: int

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_POINTS: Final = 1 << 20
-"""The points that are in memory at a time, about."""
+"""The points that are in memory at a time, about, of keys that are read whole."""
+MERGE_ROWS: Final = 1 << 18
+"""New buckets are merged into those there are when they are so many, and more than these."""
 
 
 def refresh_curves(layout: RunLayout, counts: Mapping[str, int]) -> int:
@@ -160,7 +162,7 @@ class _Growing:
         self._last |= zip(fresh.names, fresh.ends()[1].tolist(), strict=True)
         self._new.append(coarsened(fresh))
         self._num_new += len(self._new[-1].rows)
-        if self._num_new > max(BATCH_POINTS, len(self._known.rows)):
+        if self._num_new > max(MERGE_ROWS, len(self._known.rows)):
             self._merge()
 
     def _growing(self, fresh: Keyed) -> Keyed:

@@ -221,3 +221,15 @@ def test_an_open_store_draws_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with expdb.start(config, name="short", store=tmp_path / "runs") as run:
         run.log({"loss": 1.0}, 1)
     assert not (run.dir / "curves.parquet").exists()
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_step_that_is_logged_again_replaces_what_the_curve_has(
+    layout: RunLayout, sealed: bool
+) -> None:
+    logged(layout, range(60, 70), attempt=2, close=sealed)  # it declares no resume
+    for width in (1, 2, 4):
+        found = curve(layout.root, "a", width=width)
+        assert not found.is_raw
+        require_right(found, [(step, value) for step, _, value in points_of(layout, "a")])
+        assert found.num_points == 70

@@ -24,6 +24,7 @@ from expdb.query.lookup import lookup, lookup_many
 from expdb.query.rank import ranking
 from expdb.query.results import Listing, Ranking
 from expdb.query.select import Selection, where_of
+from expdb.query.series import series_of
 from expdb.store.layout import RunLayout
 from expdb.store.locate import find_store
 from expdb.store.resolve import Resolved
@@ -32,6 +33,8 @@ from expdb.store.store import open_store as open_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from expdb.query.curve import PlotCurve
 
 
 class StoredCheckpoint:
@@ -147,18 +150,15 @@ class OpenStore:
 
         `time` is UTC epoch milliseconds; rows are in the order of `runs`, then by step.
         """
-        import pyarrow as pa
-
-        from expdb.store.points import read_series
-
-        tables = []
         with self._reader() as reader:
-            for word in runs:
-                run = lookup(reader, word).run
-                table = read_series(reader.run_dir(run), [key])
-                column = pa.array([run] * table.num_rows, pa.string())
-                tables.append(table.add_column(0, "run", column))
-        return pa.concat_tables(tables) if tables else pa.table({})
+            return series_of(reader, key, runs)
+
+    def curve(self, key: str, *, run: str, width: int = 400, **view: Any) -> PlotCurve:
+        """Return a series as a plot draws it; `view`: `x`, `since`, `until` of `query.curve`."""
+        from expdb.query.curve import curve
+
+        with self._reader() as reader:
+            return curve(reader.run_dir(lookup(reader, run).run), key, width=width, **view)
 
     def sql(self, statement: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """Return what one SELECT answers: over runs, params, series, points, evals, events, ...

@@ -9,6 +9,9 @@ import time
 from dataclasses import dataclass
 
 from expdb.index.reader import open_reader
+from expdb.store.curves import MIN_POINTS
+from expdb.store.fsck.curves import redraw
+from expdb.store.layout import RunLayout
 from expdb.store.store import Store
 
 
@@ -25,11 +28,15 @@ class ReindexResult:
 
 
 def reindex(store: Store) -> ReindexResult:
-    """Build a new generation from the run folders alone."""
+    """Build a new generation from the run folders alone, and curves that are not up to date."""
     began = time.monotonic()
     with open_reader(store, afresh=True) as reader:
         num_runs = int(reader.rows("SELECT count(*) FROM runs")[0][0])
         warnings, left_out = reader.warnings, reader.left_out
+        long = reader.rows("SELECT DISTINCT run FROM series WHERE count > ?", [MIN_POINTS])
+        folders = [reader.run_dir(str(run)) for (run,) in long]
+    for folder in folders:
+        redraw(store.root, RunLayout(folder))
     return ReindexResult(
         num_runs=num_runs,
         seconds=time.monotonic() - began,

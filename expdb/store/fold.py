@@ -12,6 +12,7 @@ from expdb.errors import Corrupt
 from expdb.model import RunState
 from expdb.store import attempts as attempt_files
 from expdb.store import series, writers
+from expdb.store.curve_keeper import keep_curves
 from expdb.store.layout import RunLayout
 from expdb.store.recover import recount, run_lock
 from expdb.store.runs import read_run
@@ -57,5 +58,5 @@ def _fold(store_root: Path, layout: RunLayout) -> bool:
     if due:
         saved = series.load(layout.series_json)
         known = saved.through_seq if saved.attempt == attempt else {}
-        recount(layout, keys=keys, through_seq={**known, **due})
+        keep_curves(layout, recount(layout, keys=keys, through_seq={**known, **due}))
     return bool(due)

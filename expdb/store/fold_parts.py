@@ -34,6 +34,7 @@ from expdb.store.parts import (
 from expdb.store.recover import needs_recovery, run_lock
 from expdb.store.runs import ENDED, state_now
 from expdb.store.status import read_status, write_status
+from expdb.store.wanted import batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,21 +153,8 @@ def _fold_group(
 
 def _merged(paths: Sequence[Path], counts: dict[str, int]) -> Iterator[pa.Table]:
     """Yield the points of all files as a part has them, some keys at a time."""
-    for keys in _batches(counts):
+    for keys in batches(counts, BATCH_POINTS):
         yield _sorted([read_part(path, keys) for path in paths])
-
-
-def _batches(counts: dict[str, int]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for key in sorted(counts):
-        batch.append(key)
-        size += counts[key]
-        if size >= BATCH_POINTS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _sorted(tables: Sequence[pa.Table]) -> pa.Table:

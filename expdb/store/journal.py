@@ -168,6 +168,31 @@ class JournalReader:
             if seq > self.after_seq:
                 yield from values
 
+    def value_frames(self) -> Iterator[tuple[int, memoryview]]:
+        """Yield all frames of values as they are, with the number of their template: neighbours of
+        one template together. Once, instead of the iteration.
+
+        Raises:
+            Corrupt: a frame is not whole; the others were yielded.
+        """
+        data, self.after_seq = memoryview(self._data), (1 << 64) - 1
+        at = self.good_bytes
+        while at < len(data):
+            found = self._frame_at(at)
+            if found is None or found[0] <= self.last_seq:
+                raise Corrupt(f"{self.path.name} is damaged", hint=f"the file: {self.path}")
+            seq, stop = found
+            _, length, _, kind, number = COVERED.unpack_from(data, at)
+            if kind == b"V":
+                size = stop - at
+                more, seq = self._num_alike(stop, number, length, seq)
+                for start in range(stop, stop + more * size, size):
+                    if self._frame_at(start) is None:
+                        raise Corrupt(f"{self.path.name} is damaged", hint=f"the file: {self.path}")
+                stop += more * size
+                yield number, data[at:stop]
+            self.last_seq, self.good_bytes, at = seq, stop, stop
+
     def _note_damage(self) -> None:
         if self.num_before_damage is None:
             self.num_before_damage = self.num_frames

@@ -208,6 +208,11 @@ class RunLayout:
         return self.root / "points"
 
     @property
+    def curves(self) -> Path:
+        """The buckets of its long series; derived."""
+        return self.root / "curves.parquet"
+
+    @property
     def events(self) -> Path:
         """The events, one a line."""
         return self.root / "events.jsonl"

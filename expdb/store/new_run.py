@@ -20,6 +20,7 @@ from expdb.errors import BadInput, Conflict, Corrupt
 from expdb.model import FORMAT, NEEDS, SEED_LIMIT, Attempt, Eval, Event, Pin
 from expdb.store import attempts as attempt_files
 from expdb.store import owner
+from expdb.store.curve_keeper import keep_curves
 from expdb.store.files import encode_json, fsync_dir, read_json, temp_path, write_bytes, write_json
 from expdb.store.layout import RunLayout
 from expdb.store.parts import Column
@@ -193,8 +194,10 @@ class RunWriter:
         if self._ranks.keys() <= {(1, 0)} and not self._book.unordered:
             self._book.attempt, self._book.through_seq = last, through
             self._book.save(self._layout.series_json)
+            book = self._book
         else:
-            recount(self._layout, through_seq={0: 0, **through})
+            book = recount(self._layout, through_seq={0: 0, **through})
+        keep_curves(self._layout, book)
 
     def _write_records(self, new: NewRun) -> None:
         layout = self._layout

@@ -115,17 +115,11 @@ class Packed:
         by_key = _gathered((item, self._array(item, 0, len(item.frames))) for item in kept)
         return {key: _joined(columns) for key, columns in by_key.items()}
 
-    def joined(self, later: Packed) -> Packed:
-        """Return a copy that also has what was added to another one after this one."""
-        both = Packed()
-        for item in (*self._kept.values(), *later._kept.values()):
-            keys = item.template.keys
-            first = both._kept.get(keys)
-            if first is None:
-                first = both._kept[keys] = Kept(item.template)
-            first.num_counted += item.num_counted
-            first.frames += item.frames
-        return both
+    def pass_counted(self, seq: int) -> None:
+        """Take the frames up to `seq` as counted."""
+        for kept in self._kept.values():
+            seqs = self._array(kept, 0, len(kept.frames))["seq"]
+            kept.num_counted = int(seqs.searchsorted(seq, "right")) * kept.template.frame_bytes
 
     def _array(self, kept: Kept, start: int, stop: int) -> Any:
         import numpy as np

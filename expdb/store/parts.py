@@ -183,17 +183,46 @@ def _page_rows() -> dict[str, int]:
     return {"max_rows_per_page": PAGE_ROWS} if major > 22 else {}
 
 
-def read_part(path: Path, keys: Sequence[str] | None = None) -> pa.Table:
+def read_part(
+    path: Path,
+    keys: Sequence[str] | None = None,
+    *,
+    above: int | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> pa.Table:
     """Return the rows of a part in the schema of a part, of the named keys only when given.
+
+    Of these only steps over `above` when given, and only the named columns, `key` and `step` among
+    them. What can have no such row is passed by, and not read.
+
+    Raises:
+        Corrupt: the file is not a whole part.
+    """
+    import pyarrow as pa
+
+    kinds = schema()
+    wanted = pa.schema([kinds.field(name) for name in columns])
+    with _opened(path) as file:
+        groups = groups_of(file.metadata, keys, above)
+        table = file.read_row_groups(groups, list(columns)).cast(wanted)
+        table = table.unify_dictionaries().combine_chunks()
+    table = table if keys is None else rows_of(table, keys)
+    if above is None or table.num_rows == 0:
+        return table
+    later = table["step"].to_numpy() > above
+    return table if later.all() else table.filter(later)
+
+
+def part_groups(path: Path, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the row groups of a part in which any of these keys may stand, one after the other.
 
     Raises:
         Corrupt: the file is not a whole part.
     """
     with _opened(path) as file:
-        groups = _groups_of(file.metadata, keys)
-        table = file.read_row_groups(groups, list(COLUMNS)).cast(schema())
-        table = table.unify_dictionaries().combine_chunks()
-    return table if keys is None else _of_keys(table, keys)
+        for group in groups_of(file.metadata, keys):
+            table = file.read_row_group(group, list(COLUMNS), use_threads=False).cast(schema())
+            yield table.unify_dictionaries().combine_chunks()
 
 
 @contextmanager
@@ -238,26 +267,34 @@ def num_rows(path: Path) -> int:
         return sum(file.read_row_group(group, list(COLUMNS)).num_rows for group in groups)
 
 
-def _groups_of(metadata: pq.FileMetaData, keys: Sequence[str] | None) -> list[int]:
-    """Return the row groups in which any of these keys may stand."""
-    groups = range(metadata.num_row_groups)
-    if keys is None:
-        return list(groups)
-    found = []
-    for group in groups:
-        column = metadata.row_group(group).column(COLUMNS.index("key"))
-        known = column.statistics if column.path_in_schema == "key" else None
-        # A very long name has none. Names compare like their UTF-8 bytes.
-        if known is None or not known.has_min_max or _is_between(known.min, keys, known.max):
-            found.append(group)
-    return found
+def groups_of(
+    metadata: pq.FileMetaData, keys: Sequence[str] | None, above: int | None = None
+) -> list[int]:
+    """Return the row groups in which any of these keys may stand, with a step over `above`."""
+    groups = list(range(metadata.num_row_groups))
+    if keys is not None:
+        # Names compare like their UTF-8 bytes.
+        groups = [at for at in groups if _may_hold(metadata, at, "key", keys)]
+    if above is not None:
+        groups = [at for at in groups if _may_hold(metadata, at, "step", (), above)]
+    return groups
 
 
-def _is_between(low: Any, keys: Sequence[str], high: Any) -> bool:
-    return any(low <= key <= high for key in keys)
+def _may_hold(
+    metadata: pq.FileMetaData, group: int, name: str, among: Sequence[Any], above: Any = None
+) -> bool:
+    """Tell whether a column of a row group may hold one of these values, or one over `above`."""
+    column = metadata.row_group(group).column(COLUMNS.index(name))
+    known = column.statistics if column.path_in_schema == name else None
+    if known is None or not known.has_min_max:  # a very long name has none
+        return True
+    if above is not None:
+        return bool(known.max > above)
+    return any(known.min <= value <= known.max for value in among)
 
 
-def _of_keys(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+def rows_of(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows of some keys, of a table in one chunk."""
     import numpy as np
 
     if table.num_rows == 0:

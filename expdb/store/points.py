@@ -17,21 +17,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from expdb.errors import Corrupt, ExpdbError, Unsupported
+from expdb.errors import Corrupt, Unsupported
 from expdb.store import attempts as attempt_files
 from expdb.store import fields
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout
-from expdb.store.parts import (
-    Column,
-    PartEntry,
-    build_table,
-    read_list,
-    read_part,
-    schema,
-)
+from expdb.store.parts import Column, PartEntry, build_table, read_list, schema
+from expdb.store.wanted import Wanted, sealed_tables, tell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +89,7 @@ def part_lists(
         try:
             found[int(match[1])] = read_list(layout.attempt(attempt) / name)
         except Corrupt as error:
-            _tell(error, problems, missing)
+            tell(error, problems, missing)
     return found
 
 
@@ -109,12 +103,24 @@ def _files(
     return [(name, match) for name in names if (match := pattern.fullmatch(name))]
 
 
-def _tell(error: ExpdbError, problems: list[str] | None, missing: list[str] | None = None) -> None:
-    if problems is None:
-        raise error
-    problems.append(error.message)
-    if missing is not None:
-        missing.append(error.message)
+def sealed_frames(layout: RunLayout) -> dict[tuple[int, int], int]:
+    """Return (attempt, rank) -> the last frame of its sealed parts; a damaged list is left out."""
+    lists = {
+        number: part_lists(layout, number, problems=[]) for number in attempt_files.numbers(layout)
+    }
+    return last_frames(lists)
+
+
+def last_frames(
+    lists: Mapping[int, Mapping[int, Sequence[PartEntry]]],
+) -> dict[tuple[int, int], int]:
+    """Return (attempt, rank) -> the last frame of parts, of attempt -> rank -> its parts."""
+    return {
+        (number, rank): entries[-1].last_seq
+        for number, ranks in lists.items()
+        for rank, entries in ranks.items()
+        if entries
+    }
 
 
 def live_values(
@@ -140,7 +146,7 @@ def live_values(
         except FileNotFoundError:
             continue  # sealed since it was listed: see `_attempt_tables`
         except (Corrupt, Unsupported) as error:
-            _tell(error, problems)
+            tell(error, problems)
             continue
         yield from values
         if problems is not None and reader.problem():
@@ -223,27 +229,55 @@ def read_series(
     import pyarrow as pa
 
     layout = RunLayout(run_dir)
-    found: list[str] = []
-    tables: list[pa.Table] = []
-    resumed: dict[int, int | None] = {}
-    for number in attempt_files.numbers(layout):
-        try:
-            resumed[number] = attempt_files.read_pin(layout, number).resumed_from
-        except Corrupt as error:
-            _tell(error, None if problems is None else found, missing)
-        told = None if problems is None else found
-        tables.extend(_attempt_tables(layout, number, keys, told, missing))
-    if problems is not None:
-        problems.extend(found)
-    table = pa.concat_tables(tables) if tables else schema().empty_table()
+    table = read_points(layout, Wanted(keys=keys), problems=problems, missing=missing)
+    # Last: an attempt says what it hides before it has points.
+    resumed = resumed_from(layout, problems=problems, missing=missing)
     table = table if attempts else visible(table, resumed)
     return table.set_column(0, "key", table["key"].cast(pa.string()))
+
+
+def resumed_from(
+    layout: RunLayout, *, problems: list[str] | None = None, missing: list[str] | None = None
+) -> dict[int, int | None]:
+    """Return attempt -> the step that it says it resumed from, None where it says none.
+
+    Raises:
+        Corrupt: a pin cannot be read, and no `problems` were given; else it is left out.
+    """
+    found: dict[int, int | None] = {}
+    for number in attempt_files.numbers(layout):
+        try:
+            found[number] = attempt_files.read_pin(layout, number).resumed_from
+        except Corrupt as error:
+            tell(error, problems, missing)
+    return found
+
+
+def read_points(
+    layout: RunLayout,
+    wanted: Wanted,
+    *,
+    problems: list[str] | None = None,
+    missing: list[str] | None = None,
+) -> pa.Table:
+    """Return the points of a run that are wanted, hidden ones too; the rest as `read_series`.
+
+    The columns are those of a part that are wanted. The rows of one key, step, attempt and rank are
+    in the order of `seq`; there is no other order.
+    """
+    import pyarrow as pa
+
+    tables: list[pa.Table] = []
+    for number in attempt_files.numbers(layout):
+        tables.extend(_attempt_tables(layout, number, wanted, problems, missing))
+    none = schema().empty_table().select(list(wanted.columns))
+    return pa.concat_tables([none, *tables])
 
 
 def _attempt_tables(
     layout: RunLayout,
     attempt: int,
-    keys: Sequence[str] | None,
+    wanted: Wanted,
     problems: list[str] | None,
     missing: list[str] | None,
 ) -> list[pa.Table]:
@@ -259,32 +293,29 @@ def _attempt_tables(
         told: list[str] = []
         for rank in journals(layout, attempt):
             after = lists[rank][-1].last_seq if lists.get(rank) else 0
+            after = max(after, wanted.after.get((attempt, rank), 0))
             values = live_values(
                 layout, attempt, rank, after_seq=after, problems=None if strict else told
             )
-            columns = as_columns(values, keys)
+            columns = as_columns(values, wanted.keys)
             if columns:
-                live.append(build_table(columns, attempt=attempt, rank=rank))
+                table = build_table(columns, attempt=attempt, rank=rank)
+                live.append(wanted.of_journal(table))
         now = part_lists(layout, attempt, problems=None if strict else [])
         if now == lists:
             break
         lists = now
     if problems is not None:
         problems.extend(told)
-    sealed: list[pa.Table] = []
-    for entry in (entry for rank in sorted(lists) for entry in lists[rank]):
-        try:
-            sealed.append(read_part(layout.points / Path(entry.file).name, keys))
-        except Corrupt as error:
-            _tell(error, problems, missing)
-    return [*sealed, *live]
+    return [*sealed_tables(layout, {attempt: lists}, wanted, problems, missing), *live]
 
 
 def visible(table: pa.Table, resumed: Mapping[int, int | None]) -> pa.Table:
     """Return the rows that the visibility rule shows, sorted by (key, step, rank).
 
-    `table` has the schema of a part; `resumed` maps each attempt to its `resumed_from`, None where
-    it declares nothing.
+    `table` has the columns of a part, but for `time`, `value` and `seq`; without `seq` the rows of
+    one key, step, attempt and rank are in its order, as `read_points` returns them. `resumed` maps
+    each attempt to its `resumed_from`, None where it declares nothing.
     """
     import numpy as np
 
@@ -300,11 +331,15 @@ def visible(table: pa.Table, resumed: Mapping[int, int | None]) -> pa.Table:
     place = np.empty(len(names), np.int32)
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     key = place[column.indices.to_numpy()]
-    step, rank, attempt, seq = (table[n].to_numpy() for n in ("step", "rank", "attempt", "seq"))
-    grows = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (step[1:] > step[:-1]))
+    step = table["step"].to_numpy()
+    grows = step[1:] > step[:-1]
+    if len(names) > 1:
+        grows = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & grows)
     if grows.all():
         return table  # most series: every step once, in order
-    order = np.lexsort((seq, attempt, rank, step, key))
+    rank, attempt = table["rank"].to_numpy(), table["attempt"].to_numpy()
+    seq = (table["seq"].to_numpy(),) if "seq" in table.column_names else ()
+    order = np.lexsort((*seq, attempt, rank, step, key))
     key, step, rank = key[order], step[order], rank[order]
     last = np.ones(len(order), bool)
     last[:-1] = (key[1:] != key[:-1]) | (step[1:] != step[:-1]) | (rank[1:] != rank[:-1])

@@ -20,25 +20,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 from zlib import crc32
 
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.appending import JournalWriter
+from expdb.store.chunk import Chunk, count_all
+from expdb.store.curve_keeper import CurveKeeper
 from expdb.store.files import reason
-from expdb.store.journal import CRC, FRAME, MAX_KEYS, encode_frame
+from expdb.store.journal import CRC, FRAME, encode_frame
 from expdb.store.layout import RunLayout
 from expdb.store.packed import Kept, Marks, Packed
-from expdb.store.seal import seal
 from expdb.store.series import SeriesBook
-from expdb.store.templates import Template, Templates, is_storable, refusal
+from expdb.store.templates import Template, Templates, is_storable, parted
 
 SEAL_POINTS = 1_000_000
 SEAL_BYTES = 16 * 1024 * 1024
+KEPT_BYTES = 32 * 1024 * 1024
+"""The most that waits in memory to be sealed; what else waits is in the journal only."""
 WAITING_BYTES = 64 * 1024 * 1024
 RETRY_S = 1.0
-Taken = Sequence[tuple[Packed, Marks]]
 pack_crc = CRC.pack
 
 
@@ -61,6 +62,7 @@ class Recorder:
         self._layout, self._run, self._attempt, self._rank = layout, run, attempt, rank
         self._summaries = layout.rank_series(attempt, rank)
         self._on_trouble = on_trouble
+        self._curves = CurveKeeper(layout, rank)
         self.book = book if book is not None else SeriesBook()
         self.book.attempt, self.book.through_seq = attempt, {}
         self._lock = threading.Lock()
@@ -69,10 +71,8 @@ class Recorder:
         self._closed = ""
         self._templates = Templates()
         self._memory = Packed()
-        self._older: Packed | None = None
-        """What is being sealed; `_memory` has what came after it."""
-        self._older_seq = self._older_journal = 0
-        """Its last frame, and the number of its last journal."""
+        self._older: tuple[Chunk, ...] = ()
+        """What is to be sealed, in order; `_memory` has what came after it."""
         self._seq = 0
         self._sealed_seq = 0
         self._waiting: deque[bytes] = deque()
@@ -84,8 +84,10 @@ class Recorder:
         self._troubles: deque[str] = deque()
         """What `on_trouble` is told when all locks are free again."""
         self._journal_number, self._first_journal = 0, 1
-        """The last journal, and the first one that is not sealed."""
+        """The last journal, and the first one that has frames of `_memory`."""
         self._journal = self._next_journal()
+        self._defined = self._journal.size
+        """The bytes of the journal that are no values."""
         self._sealing: threading.Thread | None = None
 
     @property
@@ -142,22 +144,18 @@ class Recorder:
     def update_book(self) -> SeriesBook:
         """Count everything recorded so far and return the series book as it is then."""
         with self._counting:
-            with self._lock:
-                taken = self._take()
-            self._count(*taken)
+            self._count_all()
             return self.book.copy()
 
-    def save_book(self, *, durable: bool = False) -> None:
+    def save_book(self) -> None:
         """Count everything recorded so far and write the summaries; the newest ones always win.
 
         Raises:
             OSError: it could not be written.
         """
         with self._counting:
-            with self._lock:
-                taken = self._take()
-            self._count(*taken)
-            self.book.save(self._summaries, durable=durable)
+            self._count_all()
+            self.book.save(self._summaries, durable=False)
 
     def sync(self) -> None:
         """Make the journal survive a power loss, and retry what waits."""
@@ -182,12 +180,11 @@ class Recorder:
         with self._one_seal, self._counting, self._lock:
             if self._closed:
                 return
-            if self._older is not None:
-                self._put_back(self._older)
-            self._count(*self._take())
-            save = self.book.save
-            journals = self._journals(self._journal_number)
-            self._seal(self._memory, self._seq, journals, lambda: save(self._summaries))
+            count_all(self.book, self._rank, *self._take())
+            while self._older:
+                self._seal(self._older[0], lambda: self.book.save(self._summaries))
+                self._older = self._older[1:]
+            self._seal(self._chunk(), lambda: self.book.save(self._summaries))
             self._leave("it has ended")
             self._waiting.clear()
             self._waiting_bytes = 0
@@ -205,7 +202,7 @@ class Recorder:
     def _leave(self, why: str) -> None:
         self._closed = why
         self._templates.close()  # so that `write` comes by `_define` and need not check
-        self._memory, self._older = Packed(), None
+        self._memory, self._older = Packed(), ()
         self._journal.close()
 
     # ---------------------------------------------------------------------------------- journal
@@ -224,19 +221,18 @@ class Recorder:
             return None
         definition = self._templates.define(keys)
         self._seq += 1
+        before = self._journal.size
         self._put(encode_frame(self._seq, definition.records), droppable=False)
+        self._defined += self._journal.size - before
         self._templates.add(definition)  # last: values may follow once it is on its way
         return definition.template
 
     def _write_parted(
         self, keys: tuple[str, ...], values: Sequence[float], step: int, time_ms: int
     ) -> None:
-        why = {key: refusal(key) for key in keys}
-        good = [(key, value) for key, value in zip(keys, values, strict=True) if not why[key]]
-        for start in range(0, len(good), MAX_KEYS):
-            some = good[start : start + MAX_KEYS]
-            self.write(tuple(key for key, _ in some), [value for _, value in some], step, time_ms)
-        refused = [f"the name {key[:60]!a} {text}" for key, text in why.items() if text]
+        pieces, refused = parted(keys, values)
+        for some, numbers in pieces:
+            self.write(some, numbers, step, time_ms)
         if refused:
             raise BadInput("; ".join(refused), hint="the other values of this call are recorded")
 
@@ -290,11 +286,6 @@ class Recorder:
                 return
             self._on_trouble(text)
 
-    def _journals(self, last: int) -> list[Path]:
-        """Return the journals that are not sealed, up to a number; some may not be there."""
-        numbers = range(self._first_journal, last + 1)
-        return [self._layout.journal(self._attempt, self._rank, number) for number in numbers]
-
     def _next_journal(self) -> JournalWriter:
         self._journal_number += 1
         path = self._layout.journal(self._attempt, self._rank, self._journal_number)
@@ -314,87 +305,96 @@ class Recorder:
             except OSError:
                 fresh.remove()
                 raise
-        old, self._journal = self._journal, fresh
+        old, self._journal, self._defined = self._journal, fresh, fresh.size
         old.close()
 
     # ------------------------------------------------------------------------ counting, sealing
 
-    def _take(self) -> tuple[Taken, int]:
-        memories = [self._memory] if self._older is None else [self._older, self._memory]
-        return [(memory, memory.marks()) for memory in memories], self._seq
+    def _count_all(self) -> None:
+        """Count everything recorded so far; for who holds `_counting`."""
+        with self._lock:
+            taken = self._take()
+        count_all(self.book, self._rank, *taken)
 
-    def _count(self, memories: Taken, seq: int) -> None:
-        for memory, marks in memories:
-            memory.count(marks, self.book)
-        self.book.through_seq = {self._rank: seq}
+    def _take(self) -> tuple[Sequence[Chunk], Packed, Marks, int]:
+        return self._older, self._memory, self._memory.marks(), self._seq
 
     def _look(self, seq: int) -> None:
-        """Start sealing if there is enough, else note when to look again."""
-        now = time.monotonic()
-        if now < self._seal_at:
+        """Have what is in memory sealed if there is enough, else note when to look again."""
+        if time.monotonic() < self._seal_at:
             return
         left = self._memory.num_frames_to(SEAL_POINTS, SEAL_BYTES)
         if left > 0:
             self._look_at = seq + left
-        elif not self._waiting and (self._sealing is None or not self._sealing.is_alive()):
-            self._seal_at = now + RETRY_S
+        elif not self._waiting:
+            self._cut()
+        if self._older:
             self._start_sealing()
 
+    def _cut(self) -> None:
+        """Let what is in memory be the next chunk to be sealed."""
+        chunk, values = self._chunk(), self._memory.num_bytes
+        is_whole = len(chunk.journals) == 1 and self._journal.size - self._defined == values
+        self._seq += 1
+        try:
+            self._switch_journal(seq=self._seq)
+        except OSError as error:
+            self._seal_at = time.monotonic() + RETRY_S
+            self._troubles.append(f"store: {reason(error)}; points stay in the journal")
+            return
+        self._memory.freeze()
+        self._older, self._memory, self._first_journal = (
+            (*self._older, chunk), Packed(), self._journal_number,
+        )  # fmt: skip
+        if is_whole and sum(item.kept_bytes for item in self._older) > KEPT_BYTES:
+            chunk.set_down()
+
+    def _chunk(self) -> Chunk:
+        numbers = range(self._first_journal, self._journal_number + 1)  # some may not be there
+        paths = [self._layout.journal(self._attempt, self._rank, number) for number in numbers]
+        return Chunk(self._memory, self._seq, paths, self._templates)
+
     def _start_sealing(self) -> None:
-        if self._older is None:
-            last, self._seq = self._seq, self._seq + 1
-            try:
-                self._switch_journal(seq=self._seq)
-            except OSError as error:
-                self._troubles.append(f"store: {reason(error)}; points stay in the journal")
-                return
-            self._older_seq, self._older_journal = last, self._journal_number - 1
-            self._older, self._memory = self._memory, Packed()
-        self._sealing = threading.Thread(
-            target=self._seal_beside, args=(self._older,), name="expdb-seal"
-        )
+        if self._sealing is not None and self._sealing.is_alive():
+            return
+        self._sealing = threading.Thread(target=self._seal_beside, name="expdb-seal")
         try:
             self._sealing.start()
         except RuntimeError:
             pass  # no more threads: it is tried again later, and `close` seals in any case
 
-    def _seal_beside(self, older: Packed) -> None:
-        with self._one_seal:
-            if self._older is not older:
-                return  # `close` or another thread was first
-            done = False
-            try:
-                older.freeze()
-                self.update_book()
-                journals = self._journals(self._older_journal)
-                self._seal(older, self._older_seq, journals, lambda: self.save_book(durable=True))
-                done = True
-            except (OSError, ExpdbError) as error:
-                why = reason(error) if isinstance(error, OSError) else str(error)
-                self._troubles.append(f"store: {why}; the journal keeps what could not be sealed")
-            finally:
-                with self._counting, self._lock:
-                    if done:
-                        self._older, self._first_journal = None, self._older_journal + 1
-                    else:
-                        self._put_back(older)
+    def _seal_beside(self) -> None:
+        try:
+            while self._older:
+                num_points = self._seal_next()
+                with self._counting:
+                    book = self.book.copy()
+                self._curves.sealed(num_points, book, is_last=not self._older)
+        except (OSError, ExpdbError) as error:
+            why = reason(error) if isinstance(error, OSError) else str(error)
+            self._troubles.append(f"store: {why}; the journal keeps what could not be sealed")
+            with self._lock:
+                self._look_at, self._seal_at = 0, time.monotonic() + RETRY_S
         self._tell()
 
-    def _put_back(self, older: Packed) -> None:
-        self._memory, self._older, self._look_at = older.joined(self._memory), None, 0
-        self._seal_at = time.monotonic() + RETRY_S
+    def _seal_next(self) -> int:
+        """Seal the oldest chunk, unless `close` was first; return its points."""
+        with self._one_seal:
+            older = self._older
+            if not older:
+                return 0
+            with self._counting:
+                older[0].count(self.book, self._rank, keep=True)
+            self._seal(older[0], self._save_durably)
+            with self._lock:
+                self._older = self._older[1:]
+        return older[0].num_points
 
-    def _seal(
-        self, memory: Packed, last: int, journals: list[Path], save: Callable[[], object]
-    ) -> None:
-        seal(
-            self._layout,
-            attempt=self._attempt,
-            rank=self._rank,
-            columns=memory.columns(),
-            first_seq=self._sealed_seq + 1,
-            last_seq=last,
-            journals=journals,
-            save=save,
-        )
-        self._sealed_seq = last
+    def _save_durably(self) -> None:
+        with self._counting:
+            self.book.save(self._summaries)
+
+    def _seal(self, chunk: Chunk, save: Callable[[], object]) -> None:
+        at = self._attempt, self._rank
+        chunk.seal(self._layout, at, first_seq=self._sealed_seq + 1, save=save)
+        self._sealed_seq = chunk.last_seq

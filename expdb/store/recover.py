@@ -17,6 +17,7 @@ from expdb.errors import Conflict, Corrupt
 from expdb.model import RunState, Series
 from expdb.store import attempts as attempt_files
 from expdb.store import checkpoints, points, series, writers
+from expdb.store.curve_keeper import keep_curves
 from expdb.store.files import exclusive, write_json
 from expdb.store.journal import JournalReader, Values
 from expdb.store.layout import RunLayout, StoreLayout
@@ -153,6 +154,7 @@ def recover(store_root: Path, layout: RunLayout, *, assume_dead: bool = False) -
         is_short = GONE in run.problems
         book = recount(layout, through_seq=counted, known=run.series)
         lost = _num_lost(run.series, book) if is_short else 0
+        keep_curves(layout, book)
         state = _record_crash(layout, state, book, last, ended_at_ms, lost)
         _remove(journals)
     return state

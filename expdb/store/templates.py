@@ -80,6 +80,10 @@ class Templates:
         self._numbers.update(definition.numbers)
         self._by_keys[definition.template.keys] = definition.template
 
+    def numbered(self) -> dict[int, Template]:
+        """Return number -> template, of all; any thread may ask."""
+        return {template.number: template for template in list(self._by_keys.values())}
+
     def close(self) -> None:
         """Know no template from now on; `latest` still answers."""
         self.get = dict[tuple[str, ...], Template]().get
@@ -113,6 +117,22 @@ def _records(
 def is_storable(keys: tuple[str, ...]) -> bool:
     """Tell whether these keys fit in one template."""
     return len(keys) <= MAX_KEYS and not any(map(refusal, keys))
+
+
+def parted(
+    keys: Sequence[str], values: Sequence[float]
+) -> tuple[list[tuple[tuple[str, ...], Sequence[float]]], list[str]]:
+    """Return keys and values in pieces that each fit in one template, and in words which were
+    refused.
+    """
+    why = {key: refusal(key) for key in keys}
+    good = [(key, value) for key, value in zip(keys, values, strict=True) if not why[key]]
+    starts = range(0, len(good), MAX_KEYS)
+    pieces = [good[start : start + MAX_KEYS] for start in starts]
+    refused = [f"the name {key[:60]!a} {text}" for key, text in why.items() if text]
+    return [
+        (tuple(key for key, _ in some), [value for _, value in some]) for some in pieces
+    ], refused
 
 
 def refusal(key: str) -> str:

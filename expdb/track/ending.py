@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from expdb.errors import ExpdbError
 from expdb.store.checkpoints import read_manifests
+from expdb.store.curve_keeper import keep_curves
 from expdb.store.fold import fold
 from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
+from expdb.store.recover import recount
 from expdb.track.failure import failure_words
 
 if TYPE_CHECKING:
@@ -25,6 +27,19 @@ def interrupted_words(layout: RunLayout, step: int) -> str:
     repeated = "1 step" if lost == 1 else f"{lost:,} steps"
     last = f"last checkpoint {found}" if found else "no checkpoint"
     return f"at step {step}, {last}; {repeated} would be repeated"
+
+
+def save_series(layout: RunLayout, recorder: Recorder) -> None:
+    """Write the summaries and the curves of a run whose points are sealed.
+
+    Raises:
+        OSError: the summaries could not be written.
+    """
+    if recorder.book.unordered:
+        recorder.book = recount(layout, keys=recorder.book.unordered)
+    else:
+        recorder.book.save(layout.series_json)
+    keep_curves(layout, recorder.book)
 
 
 def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:

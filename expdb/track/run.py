@@ -25,7 +25,6 @@ from expdb.store.last_words import marked
 from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
-from expdb.store.recover import recount
 from expdb.store.series import SeriesBook
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
@@ -36,6 +35,7 @@ from expdb.track.ending import (
     end_by,
     interrupted_words,
     leave_in_child,
+    save_series,
     where_points_are,
 )
 from expdb.track.failure import clipped, traceback_lines
@@ -337,10 +337,7 @@ class Run(Logs):
         try:
             self._recorder.close()
             self._media.close()
-            if self._recorder.book.unordered:
-                self._recorder.book = recount(self.layout, keys=self._recorder.book.unordered)
-            else:
-                self._recorder.book.save(self.layout.series_json)
+            save_series(self.layout, self._recorder)
             self._side.flush()
             attempt_files.write_pin(self.layout, self._pin)
             self._status.state, self._status.reason = state, why

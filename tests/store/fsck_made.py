@@ -73,6 +73,7 @@ def log(layout: RunLayout, steps: range, *, attempt: int = 1) -> Recorder:
 
 def seal_now(item: Recorder) -> None:
     """Seal what was written so far, as a full journal would."""
+    item._cut()
     item._start_sealing()
     assert item._sealing is not None
     item._sealing.join()

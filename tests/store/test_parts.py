@@ -263,3 +263,26 @@ def test_keys_are_read_from_the_row_groups_that_have_them(
         whole = read_part(path).to_pylist()
         expected = [row for row in whole if row["key"] in wanted]
         assert repr(read_part(path, wanted).to_pylist()) == repr(expected)
+
+
+def test_a_reader_of_one_key_reads_no_other_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PAGE_ROWS", 10)
+    steps = np.arange(10)
+    column = Column(steps, steps, steps * 0.5, steps)
+    table = build_table(dict.fromkeys("abc", column), attempt=1, rank=0)
+    path = tmp_path / "points" / "part-a1-r0-1-10.parquet"
+    write_part(path, table)
+    group = pq.ParquetFile(path).metadata.row_group(1)
+    first = group.column(0).dictionary_page_offset
+    last = group.column(6).data_page_offset + group.column(6).total_compressed_size
+    data = bytearray(path.read_bytes())
+    data[first:last] = bytes(last - first)
+    path.write_bytes(data)
+    for key in "ac":
+        assert read_part(path, [key])["value"].to_pylist() == (steps * 0.5).tolist()
+    with pytest.raises(Corrupt):
+        read_part(path, ["b"])
+    assert read_part(path, ["b"], above=9).num_rows == 0
+    assert read_part(path, ["c"], above=6)["step"].to_pylist() == [7, 8, 9]

@@ -15,6 +15,7 @@ from expdb.store import attempts as attempt_files
 from expdb.store.files import reason
 from expdb.store.fsck import mend_files as files
 from expdb.store.fsck import mend_points as parts
+from expdb.store.fsck.curves import mend_curves
 from expdb.store.fsck.files import size_of
 from expdb.store.fsck.media import mend_media
 from expdb.store.fsck.refs import check_refs, rebuild_refs
@@ -115,6 +116,7 @@ def mend_run(layout: StoreLayout, folder: Path, trash: Trash) -> None:
             parts.mend_journals(run, numbers, trash)
             mend_media(run, numbers, trash)
             files.mend_series(run, numbers, trash)
+            mend_curves(run, numbers, trash)
             files.refresh_status(run)
     except (ExpdbError, PermissionError):
         return  # another process is at it, or it is newer: what is left is named by the next check

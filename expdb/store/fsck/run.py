@@ -11,6 +11,7 @@ from expdb.model import RunState
 from expdb.store import attempts as attempt_files
 from expdb.store.fsck import files as files
 from expdb.store.fsck.checkpoints import check_checkpoints
+from expdb.store.fsck.curves import check_curves
 from expdb.store.fsck.media import check_artifacts, check_media
 from expdb.store.fsck.points import check_points
 from expdb.store.fsck.report import Checked, Notes, relative
@@ -61,6 +62,7 @@ def check_run(root: Path, folder: Path) -> Checked:
     files.check_records(layout, notes, is_live=is_live)
     check_media(layout, numbers, notes, is_live=is_live)
     check_artifacts(layout, notes, is_live=is_live)
+    check_curves(layout, numbers, notes, is_live=is_live)
     if is_live:
         out.live.append(layout.id)
         return out

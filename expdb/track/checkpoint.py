@@ -244,6 +244,23 @@ def load_checkpoint(
     return Loaded(step=step, notes=(*passed, *notes))
 
 
+def load_start(
+    layout: RunLayout, resumed_from: int | None, fork: tuple[Path, int] | None, state: State
+) -> Loaded:
+    """Restore `state` from what a run starts from: its own checkpoint, that of another run (folder
+    and step), or nothing, which is step 0.
+
+    Raises:
+        NotFound, Corrupt, BadInput: as `load_checkpoint`.
+    """
+    if resumed_from:
+        return load_checkpoint(layout, resumed_from, state)
+    if fork is not None:
+        folder, step = fork
+        return load_checkpoint(RunLayout(folder), step, state, fork=True)
+    return Loaded(step=0)
+
+
 def load_part(layout: RunLayout, step: int, part: str, *, into: Any) -> None:
     """Load one part (`model`, `ema`, `optim`) of a checkpoint into a live object.
 

@@ -36,8 +36,8 @@ class Seconds(click.FloatRange):
 class Positive(click.FloatRange):
     """A number above 0 in the digits 0 to 9: `0.5`, `1e-3`."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True, max=1e6)
+    def __init__(self, *, zero: bool = False) -> None:
+        super().__init__(min=0, min_open=not zero, max=1e6)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""

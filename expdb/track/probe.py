@@ -20,7 +20,7 @@ from expdb.model import Pin
 from expdb.store.probing import VARIABLE
 from expdb.track.used import imported_files
 
-SETTINGS = {"resume": "never", "mode": "on", "skip_batches": 0, "lr_scale": 1.0}
+SETTINGS = {"resume": "never", "mode": "on"}
 """What holds in such a process whatever the config says."""
 
 

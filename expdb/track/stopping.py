@@ -1,11 +1,14 @@
-"""The handle of a probe: its process ends at a step, whatever loop it has."""
+"""The handle of a probe: its process ends at a step, whatever loop it has, and saves nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expdb.track.run import Run
+
+if TYPE_CHECKING:
+    from expdb.track.state import State
 
 
 class StoppingRun(Run):
@@ -27,3 +30,6 @@ class StoppingRun(Run):
         if self.stop_at is not None and isinstance(at, int) and at >= self.stop_at:
             raise SystemExit(0)
         super().log(metrics, step, all_ranks=all_ranks)
+
+    def checkpoint(self, step: int, state: State) -> None:
+        """Save nothing: what a probe trains is thrown away."""

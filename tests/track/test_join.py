@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import expdb
-from expdb.errors import BadInput, Conflict, NotFound, Refused
+from expdb.errors import Conflict, NotFound, Refused
 from expdb.model import RunAt, RunState
 from expdb.store.checkpoints import read_manifests
 from expdb.store.points import read_series

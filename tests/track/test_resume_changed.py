@@ -216,7 +216,7 @@ def test_a_loop_of_ones_own_cannot_skip_and_is_told(store: Path) -> None:
         cfg, name="tiny", store=store, objective={"metric": "val/loss"},
         resume=f"{first.run.id}@4",
     )  # fmt: skip
-    with pytest.raises(BadInput, match="by expdb.Loop alone"), run:
+    with pytest.raises(BadInput, match=r"by expdb\.Loop alone"), run:
         run.restore(tiny.build())
 
 

@@ -13,7 +13,6 @@ from expdb.index.reader import Reader
 from expdb.model import Run, RunState
 from expdb.redact import MARK
 from expdb.store.going_on import require_step
-from expdb.store.layout import RunLayout
 from expdb.store.resolve import Resolved
 from expdb.text import plain, short_id
 
@@ -42,7 +41,7 @@ def plan_resume(
     _check(run, reader.id_length, at=at)
     words = own_words(run.command)
     if at is not None:
-        require_step(RunLayout(reader.store.root / run.path), run, at)
+        require_step(reader.store, run, at)
     step, note = _start(run, at)
     question = ""
     own = [f"expdb.resume={run.id}" + (f"@{at}" if at is not None else "")]

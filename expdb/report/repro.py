@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from expdb.report.json import document
@@ -29,7 +30,7 @@ def begin_lines(plan: ReproPlan, style: Style) -> list[str]:
     which = f"steps {plan.start} to {plan.stop_at - 1}"
     return [
         f"{'again':<{CELLS}}{label(plan.run, style)}, {which}, at the code of {plan.commit[:7]}",
-        f"{'runs':<{CELLS}}{plain(' '.join(plan.argv))}",
+        f"{'runs':<{CELLS}}{plain(shlex.join(plan.argv))}",
     ]
 
 

@@ -7,15 +7,19 @@ from expdb.errors import NotFound, Refused
 from expdb.model import Run
 from expdb.store.checkpoints import damage, next_good
 from expdb.store.layout import RunLayout
+from expdb.store.protected import needed_steps
+from expdb.store.store import Store
 
 
-def require_step(layout: RunLayout, run: Run, step: int) -> None:
-    """Refuse a step that a run cannot be taken up from.
+def require_step(store: Store, run: Run, step: int) -> None:
+    """Refuse a step that a run cannot be taken up from; looking writes nothing.
 
     Raises:
         NotFound: it has no checkpoint there.
-        Refused: the checkpoint is damaged, or is one that a later attempt has left behind.
+        Refused: the checkpoint is damaged, or is one that a later attempt has left behind, or a
+            later one is kept for a tag, a ref or a fork: the run would write another in its place.
     """
+    layout = RunLayout(store.root / run.path)
     who = f"{run.id[:4]} {text.plain(run.name)}"
     there = [item.step for item in run.usable]
     has = f"it has {', '.join(map(str, there))}" if there else "it has none"
@@ -38,4 +42,12 @@ def require_step(layout: RunLayout, run: Run, step: int) -> None:
         raise Refused(
             f"checkpoint {step} of {who} is damaged: {problem}; {rest}",
             hint=hint if good is None else f"expdb resume {run.id[:4]}@{good}",
+        )
+    later = {item.step for item in run.usable if item.step > step}
+    needed = needed_steps(store).get(run.id, {}) if later else {}
+    for other in sorted(later & set(needed)):
+        raise Refused(
+            f"checkpoint {other} of {who} is kept for {text.plain(needed[other])};"
+            f" from step {step} the run would write another in its place",
+            hint=f"a new run from there leaves it alone: expdb.fork={run.id[:4]}@{step}",
         )

@@ -22,6 +22,7 @@ from expdb.model import Checkpoint
 from expdb.store import checkpoints as folders
 from expdb.store.files import fsync_dir
 from expdb.store.layout import RunLayout
+from expdb.store.left_behind import set_left_aside
 from expdb.store.retention import Candidate, keep_of, removable
 from expdb.track.state import OWN_FILE, Part, load_into
 
@@ -171,6 +172,7 @@ class Checkpointer:
     def _commit(self, temp: Path, manifest: folders.Manifest) -> None:
         try:
             folders.seal(temp, manifest)
+            set_left_aside(self._layout, manifest)
             folders.put_in_place(self._layout, manifest.step)
             removed, note = self._retain(manifest.step)
             checkpoint = folders.read_checkpoint(self._layout, manifest.step)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from expdb.errors import Corrupt, NotFound, Refused
 from expdb.model import Run, RunState
 from expdb.store.going_on import require_step
-from expdb.store.layout import RunLayout
 from expdb.store.runs import find_run_dir, read_run
 from expdb.track import launch, resume
 from expdb.track.intervene import NONE, Intervention
@@ -52,7 +51,7 @@ def find_resumed(begun: Start) -> Resumed | None:
     resume.require_can_resume(run, assume_dead=gone, at=step)
     resume.require_same_config(run, begun.composed, begun.settings, begun.seed)
     if step is not None:
-        require_step(RunLayout(begun.store.root / run.path), run, step)
+        require_step(begun.store, run, step)
     change = NONE if again else begun.intervention
     return Resumed(run=run, assume_dead=gone, at=step, change=change)
 

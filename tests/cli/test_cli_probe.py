@@ -141,6 +141,13 @@ def test_an_unchanged_run_is_the_same_to_the_bit(lab: Lab, tmp_path: Path) -> No
     )  # fmt: skip
 
 
+def test_a_store_that_the_script_names_itself_gets_nothing(lab: Lab) -> None:
+    named = TOY.replace('name="toy"', f'name="toy", store={str(lab.top / "runs")!r}')
+    lab.write(TOY=named)
+    lab.train()
+    assert lab.probe("toy")["outcome"] == "bit_equal"  # and the store is as it was, to the byte
+
+
 def test_chance_is_named_with_its_first_step_and_metric(lab: Lab) -> None:
     lab.write(MODEL=CHANCE)
     lab.train()

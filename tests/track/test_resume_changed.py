@@ -15,8 +15,10 @@ import torch
 import expdb
 from expdb.errors import BadInput, NotFound, Refused
 from expdb.model import Run, RunState
+from expdb.store.layout import StoreLayout
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
+from expdb.store.trash_checkpoints import entries
 from tests.track import tiny_training as tiny
 
 pytestmark = pytest.mark.slow
@@ -207,6 +209,26 @@ def test_what_cannot_be_is_said_before_anything_is_written(store: Path) -> None:
             Trained(store, **given)
         assert said in caught.value.message, given
     assert sorted(store.rglob("*")) == before
+
+
+def test_weights_that_are_written_anew_go_into_the_trash(store: Path) -> None:
+    first = Trained(store)
+    weights = (first.run.dir / "checkpoints/step=8/model.pt").read_bytes()
+    Trained(store, resume=f"{first.run.id}@4", lr_scale=0.5)
+    assert (first.run.dir / "checkpoints/step=8/model.pt").read_bytes() != weights
+    aside = {one.step: one.path for one in entries(StoreLayout(store))}
+    assert sorted(aside) == [8, 12]
+    assert (aside[8] / "model.pt").read_bytes() == weights
+
+
+def test_what_a_tag_or_a_fork_needs_is_not_written_over(store: Path) -> None:
+    first = Trained(store)
+    fork = Trained(store, fork=f"{first.run.id}@8")
+    with pytest.raises(Refused) as caught:
+        Trained(store, resume=f"{first.run.id}@4")
+    assert f"checkpoint 8 of {first.run.id[:4]} tiny is kept for" in caught.value.message
+    assert fork.run.id in caught.value.message
+    assert Trained(store, resume=f"{first.run.id}@8", stop_at=9).code == 143
 
 
 def test_a_loop_of_ones_own_cannot_skip_and_is_told(store: Path) -> None:

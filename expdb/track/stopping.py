@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from expdb.track.run import Run
+from expdb.track.scalars import whole_step
 
 if TYPE_CHECKING:
     from expdb.track.state import State
@@ -26,8 +27,8 @@ class StoppingRun(Run):
             SystemExit: the step is reached; the process is to end, with status 0.
             BadInput: as that of a run.
         """
-        at = self.step if step is None else step
-        if self.stop_at is not None and isinstance(at, int) and at >= self.stop_at:
+        at = self.step if step is None else whole_step(step)
+        if self.stop_at is not None and at >= self.stop_at:
             raise SystemExit(0)
         super().log(metrics, step, all_ranks=all_ranks)
 

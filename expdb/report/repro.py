@@ -41,10 +41,13 @@ def render_repro(found: Repro, style: Style) -> list[str]:
     head = style.paint(f"{word:<{CELLS}}", colour, "bold")
     out.append(f"{head}{label(found.plan.run, style)}{_verdict(match, style)}")
     out += _row("also", _named(match.beside))
+    if match.first is not None:
+        out += _row("same", [f"{match.num_equal:,} of {_points(match)}, to the bit"])
     if match.largest is not None and match.outcome == "equal_within":
         out += _row("largest", [_pair(match.largest, style)])
-    if match.first_bits is not None and match.first_bits != match.first:
-        out += _row("first bit", [_pair(match.first_bits, style)])
+    bits = match.first_bits
+    if bits is not None and bits not in (match.first, match.largest):
+        out += _row("first bit", [_pair(bits, style)])
     out += _row("left out", [f"{name}" for name in _named(match.left_out)])
     out += _causes(found, style)
     out += _row("took", [duration(found.seconds)])
@@ -54,15 +57,17 @@ def render_repro(found: Repro, style: Style) -> list[str]:
 
 
 def _verdict(match: SeriesMatch, style: Style) -> str:
+    if match.first is not None:
+        return f" at {_pair(match.first, style)}"
+    if match.outcome == "bit_equal":
+        return f": {_points(match)}, every bit"
+    return f": {_points(match)}; {match.num_equal:,} the same bits, all within {match.rtol:g}"
+
+
+def _points(match: SeriesMatch) -> str:
     metrics = counted(match.num_keys, "metric")
     where = f"steps {match.steps[0]} to {match.steps[1]}" if match.steps else "no step"
-    points = f"{counted(match.num_points, 'point')} of {metrics}, {where}"
-    if match.first is not None:
-        pair = _pair(match.first, style)
-        return f" at {pair}; {match.num_equal:,} of {points}, are the same bits"
-    if match.outcome == "bit_equal":
-        return f": {points}, every bit"
-    return f": {points}; {match.num_equal:,} the same bits, all within {match.rtol:g}"
+    return f"{counted(match.num_points, 'point')} of {metrics}, {where}"
 
 
 def _pair(pair: PointPair, style: Style) -> str:

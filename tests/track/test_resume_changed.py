@@ -14,7 +14,7 @@ import torch
 
 import expdb
 from expdb.errors import BadInput, NotFound, Refused
-from expdb.model import Run, RunState
+from expdb.model import Run, RunAt, RunState
 from expdb.store.layout import StoreLayout
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
@@ -43,6 +43,7 @@ class Trained:
         kill_at: int | None = None,
         accum: int = ACCUM,
         state: Any = None,
+        evaluate: bool = False,
         **given: Any,
     ) -> None:
         # Generators that a forgotten restore would leave in another state than the first time.
@@ -57,7 +58,10 @@ class Trained:
         )  # fmt: skip
         self.ids: dict[int, list[list[int]]] = {}
         self.code: Any = 0
-        loop = expdb.Loop(self.run, self.state, max_steps=steps, accum=accum, save_every=4)
+        loop = expdb.Loop(
+            self.run, self.state, max_steps=steps, accum=accum, save_every=4,
+            eval_every=4, evaluate=(lambda k: {"val/loss": abs(k - 8) + 1.0}) if evaluate else None,
+        )  # fmt: skip
         try:
             with self.run:
                 for update in loop:
@@ -209,6 +213,19 @@ def test_what_cannot_be_is_said_before_anything_is_written(store: Path) -> None:
             Trained(store, **given)
         assert said in caught.value.message, given
     assert sorted(store.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("word", "step"),
+    [("tiny@best", 8), ("tiny:prev@4", 4), ("tiny:s1@last", 12), ("{id4}@8", 8), ("{id}", 12)],
+)
+def test_a_fork_is_named_by_every_form_of_a_run(store: Path, word: str, step: int) -> None:
+    first = Trained(store)
+    second = Trained(store, evaluate=True)
+    fork = Trained(store, fork=word.format(id=second.run.id, id4=second.run.id[:4]))
+    parent = first.run.id if "prev" in word else second.run.id
+    assert fork.read.fork == fork.read.parent == RunAt(run=parent, step=step)
+    assert min(fork.ids, default=step) == step
 
 
 def test_weights_that_are_written_anew_go_into_the_trash(store: Path) -> None:

@@ -91,6 +91,16 @@ class Checkpoint:
     """Why it is not complete; empty when it is."""
 
 
+def left_by(checkpoint: Checkpoint, resumed: Mapping[int, int | None]) -> int | None:
+    """Return the first attempt that left a checkpoint behind; `resumed`: attempt -> its step."""
+    later = (
+        number
+        for number, start in resumed.items()
+        if start is not None and number > checkpoint.attempt and start < checkpoint.step
+    )
+    return min(later, default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One process life of a run."""
@@ -104,6 +114,8 @@ class Attempt:
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Data name (`train`, `val`) -> {"digest", "name", "bytes", ...}."""
     work_tree: str = ""
+    intervention: Mapping[str, Any] = field(default_factory=dict)
+    """What a person changed where it went on: skip_batches, skipped ([first, last]), lr_scale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +231,19 @@ class Run:
     def pin(self) -> Pin:
         """The pin of the latest attempt."""
         return self.attempts[-1].pin if self.attempts else Pin(reasons=("no attempt was recorded",))
+
+    @property
+    def usable(self) -> tuple[Checkpoint, ...]:
+        """The complete checkpoints on the run's own way to its end, by step.
+
+        One of an attempt that a later attempt left at an earlier step belongs to points that are
+        hidden.
+        """
+        return tuple(item for item in self.checkpoints if item.complete and not self.left(item))
+
+    def left(self, checkpoint: Checkpoint) -> int | None:
+        """Return the attempt that went on from before a checkpoint of an earlier one; else None."""
+        return left_by(checkpoint, {one.number: one.resumed_from for one in self.attempts})
 
     @property
     def duration_s(self) -> float | None:

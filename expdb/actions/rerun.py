@@ -26,11 +26,17 @@ def plan_rerun(reader: Reader, resolved: Resolved, overrides: Sequence[str] = ()
     An override with the same left side as a recorded one takes its place; the others are appended.
 
     Raises:
-        BadInput: an override is an option, or no override at all.
+        BadInput: a step is named, or an override is an option, or no override at all.
         Refused: the command was recorded without a secret or as a sweep, or is no Python script, or
             its script is not found.
     """
     run = reader.run(resolved.run)
+    if resolved.step is not None:
+        who = text.short_id(run.id, reader.id_length)
+        raise BadInput(
+            "a run is run again from its first step: name it without a step",
+            hint=f"from its weights: expdb rerun {who} expdb.fork={who}@{resolved.step}",
+        )
     for word in overrides:
         _check(word)
     require_command(run, reader.id_length)

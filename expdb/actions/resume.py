@@ -12,34 +12,46 @@ from expdb.errors import Refused
 from expdb.index.reader import Reader
 from expdb.model import Run, RunState
 from expdb.redact import MARK
+from expdb.store.going_on import require_step
 from expdb.store.resolve import Resolved
 from expdb.text import plain, short_id
 
-OWN = frozenset({"expdb.resume", "expdb.fork", "expdb.assume_dead"})
-"""Overrides that say where a run starts from; each command has its own."""
+OWN = frozenset(
+    f"expdb.{name}" for name in ("resume", "fork", "assume_dead", "skip_batches", "lr_scale")
+)
+"""Overrides that say where a run starts from, and what changes there; each command has its own."""
 SWEEP = frozenset({"-m", "--multirun"})
 
 
-def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
-    """Return the command that takes up a run again from its newest good checkpoint.
+def plan_resume(
+    reader: Reader, resolved: Resolved, *, skip_batches: int = 0, lr_scale: float = 1.0
+) -> ResumePlan:
+    """Return the command that takes up a run again, from the step named, else from its newest good
+    checkpoint.
 
-    Another config digest is refused by the run itself, at its start.
+    `skip_batches` leaves out the data of so many updates there, `lr_scale` multiplies every
+    learning rate from there on. Another config digest is refused by the run itself, at its start.
 
     Raises:
-        Refused: the run is finished or alive, or its command was recorded without a secret or as a
-            sweep, or is no Python script, or its script is not found.
+        Refused: the run is alive, or finished and no earlier step is named, or the checkpoint is
+            damaged, or its command was recorded without a secret or as a sweep, or is no Python
+            script, or its script is not found.
     """
-    run = reader.run(resolved.run)
-    _check(run, reader.id_length)
+    run, at = reader.run(resolved.run), resolved.step
+    _check(run, reader.id_length, at=at)
     words = own_words(run.command)
-    steps = [item.step for item in run.checkpoints if item.complete]
-    step = steps[-1] if steps else None
-    broken = [item.step for item in run.checkpoints if not item.complete]
-    note = "no checkpoint: starts from scratch" if step is None else f"resumes at step {step}"
-    if broken and (step is None or broken[-1] > step):
-        note += f" (checkpoint {broken[-1]} is not complete)"
+    if at is not None:
+        require_step(reader.store, run, at)
+    step, note = _start(run, at)
     question = ""
-    own = [f"expdb.resume={run.id}"]
+    own = [f"expdb.resume={run.id}" + (f"@{at}" if at is not None else "")]
+    if skip_batches:
+        own.append(f"expdb.skip_batches={skip_batches}")
+        noun = "1 update" if skip_batches == 1 else f"{skip_batches:,} updates"
+        note += f", without the data of {noun}"
+    if lr_scale != 1.0:
+        own.append(f"expdb.lr_scale={lr_scale!r}")
+        note += f", learning rate times {lr_scale:.6g}"
     if run.state is RunState.LOST:
         own.append("expdb.assume_dead=true")  # what a yes to the question says
         question = (
@@ -56,12 +68,31 @@ def plan_resume(reader: Reader, resolved: Resolved) -> ResumePlan:
     )
 
 
-def _check(run: Run, id_cells: int) -> None:
+def _start(run: Run, at: int | None) -> tuple[int | None, str]:
+    """Return the step that a run goes on from, and a line about it."""
+    if at is not None:
+        hidden = (run.last_step or 0) > at
+        later = f"; what it logged after step {at} will be hidden, and kept" if hidden else ""
+        return at, f"resumes at step {at}{later}"
+    step = run.usable[-1].step if run.usable else None
+    broken = [item.step for item in run.checkpoints if not item.complete]
+    note = "no checkpoint: starts from scratch" if step is None else f"resumes at step {step}"
+    if broken and (step is None or broken[-1] > step):
+        note += f" (checkpoint {broken[-1]} is not complete)"
+    return step, note
+
+
+def _check(run: Run, id_cells: int, *, at: int | None) -> None:
     who, name = short_id(run.id, id_cells), named(run, id_cells)
-    if run.state is RunState.FINISHED:
+    if run.state is RunState.FINISHED and (at is None or at >= (run.last_step or 0)):
+        earlier = [item.step for item in run.usable if item.step < (run.last_step or 0)]
+        back = f"expdb resume {who}@{earlier[-1]}" if earlier else ""
         raise Refused(
             f"{name} is finished: there is nothing to resume",
-            hint=f"go on from it in a new run: {shlex.join([*run.command, f'expdb.fork={who}'])}",
+            hint=(
+                f"go on from it in a new run: {shlex.join([*run.command, f'expdb.fork={who}'])}",
+                *([f"go back to an earlier step of it: {back}"] if back else []),
+            ),
         )
     if run.state.is_live:
         if run.state is RunState.PAUSED:

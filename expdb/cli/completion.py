@@ -136,8 +136,10 @@ class _Completing(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = self.verbs.get_command(ctx, cmd_name)
-        for param in command.params if command is not None else ():
-            _teach(param)
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for one in (command, *inner):
+            for param in one.params if one is not None else ():
+                _teach(param)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Item]:

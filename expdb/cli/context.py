@@ -103,6 +103,7 @@ class Context:
         from expdb.index.reader import open_reader
 
         store = self.open_store()
+        self._clear_probes()
         if warn_unfinished:
             self._warn_unfinished(store)
         with open_reader(store) as reader:
@@ -190,6 +191,15 @@ class Context:
         """The folders in which a training script is looked for, in order."""
         top = self.worktree.top if self.worktree is not None else self.directory
         return list(dict.fromkeys([self.directory, top]))
+
+    def _clear_probes(self) -> None:
+        """Remove what a probe that was killed has left in the repository."""
+        from expdb.store.locate import may_have_probes
+
+        if may_have_probes(self.directory) and self.worktree is not None:
+            from expdb.actions.probe.place import clear
+
+            clear(self.worktree)
 
     def _say(self, resolved: Resolved) -> None:
         if not resolved.is_literal:

@@ -33,6 +33,21 @@ class Seconds(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
+class Positive(click.FloatRange):
+    """A number above 0 in the digits 0 to 9: `0.5`, `1e-3`."""
+
+    def __init__(self, *, zero: bool = False) -> None:
+        super().__init__(min=0, min_open=not zero, max=1e6)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        if isinstance(value, str) and not re.fullmatch(
+            r"\+?[0-9]{1,20}(\.[0-9]{0,20})?(e[+-]?[0-9]{1,3})?", value
+        ):
+            self.fail(f"{value!a} is not a number above 0.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 limit = click.option(
     "-n",
     "limit",

@@ -60,6 +60,8 @@ def _verb(name: str, command: click.Command, root: click.Context) -> str:
     also = f"Also `expdb {aliases[0]}`.\n" if aliases else ""
     text = "\n".join(line.strip() for line in (command.help or "").strip().splitlines())
     parts = [f"### {name}\n", f"    {usage}\n", f"{text}\n", also, _options(command)]
+    if isinstance(command, click.Group):
+        parts += [_verb(f"{name} {sub}", one, root) for sub, one in command.commands.items()]
     return "\n".join(part for part in parts if part)
 
 

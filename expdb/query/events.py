@@ -15,6 +15,7 @@ from expdb.index.reader import Reader
 from expdb.model import Event
 from expdb.query.filters.durations import duration_ms, moment_ms
 from expdb.query.history_results import EventList, EventRow, FirstTrouble
+from expdb.query.usable import USABLE
 from expdb.store.resolve import Resolved
 from expdb.store.runword import parse
 
@@ -179,5 +180,5 @@ def _first(reader: Reader, run: str) -> FirstTrouble | None:
     if not rows:
         return None
     event = rows[0].event
-    sql = "SELECT max(step) FROM checkpoints WHERE run = ? AND complete AND step < ?"
+    sql = f"SELECT max(c.step) FROM checkpoints c WHERE c.run = ? AND {USABLE} AND c.step < ?"
     return FirstTrouble(run=run, event=event, good=reader.rows(sql, [run, event.step])[0][0])

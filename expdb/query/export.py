@@ -101,6 +101,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "git": asdict(attempt.pin),
         "environment": dict(attempt.environment),
         "data": {name: dict(about) for name, about in attempt.data.items()},
+        **({"intervention": dict(attempt.intervention)} if attempt.intervention else {}),
     }
 
 

@@ -14,6 +14,7 @@ from expdb.errors import Corrupt, ExpdbError
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt, RunState
 from expdb.query.points import Points
+from expdb.query.usable import USABLE
 from expdb.store.candidates import say
 from expdb.store.resolve import Resolved, ResolveRow, resolve, resolve_all
 from expdb.store.runword import parse
@@ -175,7 +176,7 @@ def resolve_rows(
     kept: dict[str, tuple[int, ...]] = {}
     steps = reader.rows(
         "SELECT c.run, list(c.step ORDER BY c.step) FROM checkpoints c JOIN runs r ON r.id = c.run"
-        f" WHERE c.complete AND {where} GROUP BY c.run",
+        f" WHERE {USABLE} AND {where} GROUP BY c.run",
         params,
     )
     for run, found in steps:

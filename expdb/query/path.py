@@ -12,6 +12,7 @@ from typing import Final
 from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
+from expdb.query.usable import USABLE
 from expdb.store.attempts import numbers
 from expdb.store.layout import RunLayout
 from expdb.store.resolve import Resolved
@@ -57,7 +58,7 @@ def _points(_reader: Reader, layout: RunLayout, _resolved: Resolved) -> Path:
 def _checkpoint(reader: Reader, layout: RunLayout, resolved: Resolved) -> Path:
     if resolved.step is not None:
         return layout.checkpoint(resolved.step)
-    sql = "SELECT max(step) FROM checkpoints WHERE run = ? AND complete"
+    sql = f"SELECT max(c.step) FROM checkpoints c WHERE c.run = ? AND {USABLE}"
     last = reader.rows(sql, [resolved.run])[0][0]
     if last is None:
         raise NotFound(f"{resolved.run} has no checkpoint", hint=f"expdb show {resolved.run}")

@@ -68,7 +68,7 @@ def best_retained(reader: Reader, run: Run) -> tuple[int, float | None, str]:
     Raises:
         NotFound: the run has no complete checkpoint.
     """
-    steps = [item.step for item in run.checkpoints if item.complete]
+    steps = [item.step for item in run.usable]
     if not steps:
         raise NotFound(
             f"{_name(reader, run)} has no complete checkpoint",
@@ -232,7 +232,7 @@ def _fault(base: Run, run: Run) -> str:
         return f"its eval {task} has other items"
     if run.pin.pinned is None:
         return "its code is not pinned"
-    if not any(item.complete for item in run.checkpoints):
+    if not run.usable:
         return "it has no complete checkpoint"
     return ""
 

@@ -99,7 +99,11 @@ def next_commands(found: EventList, style: Style) -> list[tuple[str, str]]:
     """Return what to do next about one run, as (label, command)."""
     if found.first is None or found.step is not None:
         return []
-    return [("show", f"expdb events {style.run(found.first.run)}@{found.first.event.step}")]
+    run = style.run(found.first.run)
+    show = ("show", f"expdb events {run}@{found.first.event.step}")
+    if found.first.good is None:
+        return [show]
+    return [("retry", f"expdb resume {run}@{found.first.good} --lr-scale 0.5"), show]
 
 
 def ids(found: EventList) -> list[str]:

@@ -185,16 +185,34 @@ def _attempts(attempts: Sequence[Attempt]) -> str:
         return ""
     last = attempts[-1]
     resumed = "" if last.resumed_from is None else f", resumed at {last.resumed_from}"
-    return f"{len(attempts)}{resumed}"
+    return f"{len(attempts)}{resumed}{_changed(attempts)}"
+
+
+def _changed(attempts: Sequence[Attempt]) -> str:
+    """Return what people changed where attempts went on, on the run's own way to its end."""
+    out = ""
+    for attempt in attempts:
+        later = (one.resumed_from for one in attempts if one.number > attempt.number)
+        if any(start is not None and start <= (attempt.resumed_from or 0) for start in later):
+            continue
+        known = attempt.intervention
+        skipped, scale = known.get("skipped"), known.get("lr_scale")
+        if isinstance(skipped, list) and len(skipped) == 2:
+            out += f", batches {plain(str(skipped[0]))}-{plain(str(skipped[1]))} skipped"
+        if scale is not None:
+            out += f", learning rate times {plain(str(scale))} from {attempt.resumed_from or 0}"
+    return out
 
 
 def _checkpoints(run: Run) -> str:
-    complete = [item for item in run.checkpoints if item.complete]
+    complete = run.usable
     if not run.checkpoints:
         return "none"
     total = f"; {size(sum(item.bytes for item in run.checkpoints))}"
-    damaged = len(run.checkpoints) - len(complete)
+    damaged = sum(not item.complete for item in run.checkpoints)
     bad = f"; {damaged:,} damaged" if damaged else ""
+    left = len(run.checkpoints) - len(complete) - damaged
+    bad += f"; {left:,} left behind by a later attempt" if left else ""
     if len(complete) > MAX_CHECKPOINTS:
         named = f"{len(complete):,}, from {complete[0].step} to {complete[-1].step}"
     else:

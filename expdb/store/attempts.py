@@ -68,6 +68,8 @@ def write_pin(layout: RunLayout, attempt: Attempt) -> None:
         "environment": dict(attempt.environment),
         "data": {name: dict(item) for name, item in attempt.data.items()},
     }
+    if attempt.intervention:
+        body["intervention"] = dict(attempt.intervention)
     write_json(layout.attempt(attempt.number) / "pin.json", body)
 
 
@@ -90,6 +92,15 @@ def read_pin(layout: RunLayout, number: int) -> Attempt:
         ) from error
 
 
+def resumed_steps(layout: RunLayout) -> dict[int, int | None]:
+    """Return attempt -> the step it resumed from; None where it declares none.
+
+    Raises:
+        Corrupt: a pin.json is damaged.
+    """
+    return {number: read_pin(layout, number).resumed_from for number in numbers(layout)}
+
+
 def attempt_of(number: int, data: Mapping[str, Any]) -> Attempt:
     """Return an attempt as its pin.json has it.
 
@@ -104,6 +115,7 @@ def attempt_of(number: int, data: Mapping[str, Any]) -> Attempt:
         environment=_texts(data, "environment"),
         data=fields.mappings(data, "data", {}),
         work_tree=fields.text(data, "work_tree", ""),
+        intervention=fields.mapping(data, "intervention", {}),
     )
 
 

@@ -19,6 +19,9 @@ HEAD = "HEAD"
 MARKER = "UNFINISHED"
 """In `<git dir>/expdb`: where a work tree came from, and the op in it that was cut off."""
 
+PROBE = "expdb-probe-"
+"""How the throw-away work trees of `expdb probe` begin, and git's entries of them."""
+
 
 def is_store(path: Path) -> bool:
     """Tell whether a folder is a store."""
@@ -64,6 +67,21 @@ def may_have_moved(start: Path) -> bool:
         if git_dir is not None
         for name in (HEAD, MARKER)
     )
+
+
+def may_have_probes(start: Path) -> bool:
+    """Tell whether the repository around `start` may have a throw-away work tree of a probe."""
+    entries = (folder / ".git" for folder in upward(start))
+    git_dir = next((found for found in map(_git_dir, entries) if found is not None), None)
+    if git_dir is None:
+        return False
+    # A linked work tree has its git directory in the folder that all of them are in.
+    folder = git_dir.parent if git_dir.parent.name == "worktrees" else git_dir / "worktrees"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names only, at every command
+    except OSError:
+        return False
+    return any(name.startswith(PROBE) for name in names)
 
 
 def _git_dir(entry: Path) -> Path | None:

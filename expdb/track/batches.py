@@ -35,6 +35,17 @@ class Batches:
         else:
             self._iterator = iter(self._loader)
 
+    def skip(self, count: int) -> tuple[int, int]:
+        """Leave micro-batches out, and return the first and the last of them, counted from 0.
+
+        Raises:
+            BadInput: the loader gives none even from its beginning.
+        """
+        first = self._loop.num_batches or 0
+        for _ in range(count):
+            self.take()
+        return first, first + count - 1
+
     def take(self) -> Any:
         """Return the next micro-batch.
 
@@ -43,7 +54,9 @@ class Batches:
         """
         began = self._clock()
         try:
-            return self._next()
+            found = self._next()
+            self._loop.num_batches = (self._loop.num_batches or 0) + 1
+            return found
         finally:
             self.wait_s += self._clock() - began
 

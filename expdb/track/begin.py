@@ -26,6 +26,7 @@ from expdb.store.store import Store, reason
 from expdb.track.config import Composed, yaml_text
 from expdb.track.environment import describe
 from expdb.track.folder import remove_empty, store_of_run_dir
+from expdb.track.intervene import NONE, Intervention
 from expdb.track.job import Job
 
 
@@ -41,6 +42,7 @@ class Identity:
     fork: RunAt | None
     settings: Mapping[str, Any]
     labels: tuple[str, ...] = ()
+    intervention: Intervention = NONE
 
 
 KEPT_SETTINGS = ("digest", "code", "keep", "require", "noise", "seed_key", "experiment_key")
@@ -97,6 +99,7 @@ def begin_run(
             started_at_ms=time.time_ns() // 1_000_000,
             environment=describe(store.layout, world_size),
             work_tree=work_tree,
+            intervention=identity.intervention.to_plain(),
         )
         attempt_files.write_pin(layout, attempt)
         _write_config(layout, job, composed)

@@ -22,6 +22,7 @@ from expdb.model import Checkpoint
 from expdb.store import checkpoints as folders
 from expdb.store.files import fsync_dir
 from expdb.store.layout import RunLayout
+from expdb.store.left_behind import set_left_aside
 from expdb.store.retention import Candidate, keep_of, removable
 from expdb.track.state import OWN_FILE, Part, load_into
 
@@ -171,6 +172,7 @@ class Checkpointer:
     def _commit(self, temp: Path, manifest: folders.Manifest) -> None:
         try:
             folders.seal(temp, manifest)
+            set_left_aside(self._layout, manifest)
             folders.put_in_place(self._layout, manifest.step)
             removed, note = self._retain(manifest.step)
             checkpoint = folders.read_checkpoint(self._layout, manifest.step)
@@ -242,6 +244,23 @@ def load_checkpoint(
     notes = state.load(_read_parts(layout, step), fork=fork)
     state.loop.step = step
     return Loaded(step=step, notes=(*passed, *notes))
+
+
+def load_start(
+    layout: RunLayout, resumed_from: int | None, fork: tuple[Path, int] | None, state: State
+) -> Loaded:
+    """Restore `state` from what a run starts from: its own checkpoint, that of another run (folder
+    and step), or nothing, which is step 0.
+
+    Raises:
+        NotFound, Corrupt, BadInput: as `load_checkpoint`.
+    """
+    if resumed_from:
+        return load_checkpoint(layout, resumed_from, state)
+    if fork is not None:
+        folder, step = fork
+        return load_checkpoint(RunLayout(folder), step, state, fork=True)
+    return Loaded(step=0)
 
 
 def load_part(layout: RunLayout, step: int, part: str, *, into: Any) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from expdb.errors import ExpdbError
+from expdb.model_run import left_by
+from expdb.store.attempts import resumed_steps
 from expdb.store.checkpoints import read_manifests
 from expdb.store.curve_keeper import keep_curves
 from expdb.store.fold import fold
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 def interrupted_words(layout: RunLayout, step: int) -> str:
     """Return where a run stands that somebody stopped by hand, and what a resume would repeat."""
-    found = max((item.step for item in read_manifests(layout) if item.complete), default=0)
+    resumed = resumed_steps(layout)
+    there = (
+        one for one in read_manifests(layout) if one.complete and left_by(one, resumed) is None
+    )
+    found = max((one.step for one in there), default=0)
     lost = step - found
     repeated = "1 step" if lost == 1 else f"{lost:,} steps"
     last = f"last checkpoint {found}" if found else "no checkpoint"
@@ -79,11 +85,22 @@ def end_by(run: Run, error: BaseException | None) -> None:
         return
     try:
         if isinstance(error, KeyboardInterrupt):
-            run._interrupt()
+            interrupt(run)
         else:
             run.fail(failure_words(error), error=error)
     except ExpdbError as trouble:  # what went wrong first is what the script has to hear of
         run.console.warning(trouble.message)
+
+
+def interrupt(run: Run) -> None:
+    """End a run that somebody stopped by hand."""
+    try:
+        run.settle(wait=True)
+    except ExpdbError as error:
+        run.console.warning(error.message)
+    why = interrupted_words(run.layout, run._last_step() or 0)
+    run._end("preempted", f"interrupted {why}")
+    run._say_end("interrupted", why, resume=f"expdb resume {run.id[:4]}")
 
 
 def end_at_exit(run: Run | None) -> None:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from expdb.errors import BadInput, ExpdbError
 from expdb.track import rng
 from expdb.track.control import Asked, Control, agreed, wait_for_go
+from expdb.track.intervene import NONE, Intervention, skip_words
 from expdb.track.signals import StopRequest
+from expdb.track.state import eval_mode
 from expdb.track.throughput import Delayed, Pace, due_between
 from expdb.track.update import Engine, Precision, Result, Update
 
@@ -94,6 +96,9 @@ class Loop:
         self._saved_step = -1
         self._saved_s = 0.0
         self._forked = False
+        self._change: Intervention = getattr(run, "intervention", None) or NONE
+        self._stop_at: int | None = getattr(run, "stop_at", None)
+        state.skips_batches = True
 
     @property
     def step(self) -> int:
@@ -118,11 +123,24 @@ class Loop:
         self._forked = restored and self.run.resumed_from != start
         self._saved_step = start if restored else -1
         self._saved_s = self._clock()
+        if self.state.loop.num_batches is None:
+            self.state.loop.num_batches = start * self._engine.accum
         self._engine.batches.open(restored=restored)
+        if self._change.skip_batches:
+            self._skip(self._change.skip_batches)
+
+    def _skip(self, updates: int) -> None:
+        """Leave out the data of so many updates."""
+        with self._phase("skipping batches"):
+            first, last = self._engine.batches.skip(updates * self._engine.accum)
+        words = skip_words(first, last, updates=updates)
+        self.run.intervened(words, skipped=[first, last])
 
     def _border(self) -> bool:
         """Do what is due between two updates; False when the loop is at its end."""
         step = self.step
+        if self._stop_at is not None and step >= self._stop_at:
+            return False
         self._settle(wait=False)
         asked = self._asked()
         if asked.pause:
@@ -198,7 +216,7 @@ class Loop:
         assert self._evaluate is not None
         self._forked = False
         began = self._clock()
-        with self._phase("evaluating"), rng.preserved(), _eval_mode(self.state), torch.no_grad():
+        with self._phase("evaluating"), rng.preserved(), eval_mode(self.state), torch.no_grad():
             found = self._evaluate(step) or {}
         metrics = {key: _on_host(value) for key, value in found.items()}
         self._pace.evaluated(self._clock() - began)
@@ -375,16 +393,3 @@ class Loop:
 def _on_host(value: Any) -> Any:
     """Return a device scalar's value; an evaluation has waited for the device anyway."""
     return value.item() if getattr(value, "is_cuda", False) and value.numel() == 1 else value
-
-
-@contextmanager
-def _eval_mode(state: State) -> Iterator[None]:
-    """Put every model into eval mode, and each of its modules back into the mode it had."""
-    modes = [(one, one.training) for model in state.models.values() for one in model.modules()]
-    for model in state.models.values():
-        model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

@@ -20,8 +20,10 @@ from expdb.store.locate import store_for_script
 from expdb.store.store import Store, open_store
 from expdb.track.config import Composed, plain_section, read_config
 from expdb.track.folder import store_of_run_dir
+from expdb.track.intervene import Intervention, asked
 from expdb.track.job import Job, current_job, experiment, variant_of
 from expdb.track.launch import Launch, find_launch
+from expdb.track.probe import Probe, current_probe
 from expdb.track.scalars import whole_seed
 from expdb.track.settings import declared_objective, effective, objective_of
 
@@ -42,6 +44,9 @@ class Start:
     objective: Objective | None
     rules: Mapping[str, Detector]
     labels: tuple[str, ...]
+    intervention: Intervention
+    probe: Probe | None
+    """What this process was started for, where it is no run of its own."""
 
     @property
     def git_dir(self) -> Path | None:
@@ -84,6 +89,9 @@ def prepare(
     section = plain_section(composed.tree, "expdb")
     said = {key: value for key, value in given.items() if value is not None}
     settings = effective({**section, **said} if isinstance(section, dict) else section or said)
+    probe = current_probe()
+    if probe is not None:
+        settings = probe.settings(settings)
     if settings["mode"] == "off":
         return None
     known = composed.redactor.known
@@ -101,7 +109,7 @@ def prepare(
         job=job,
         composed=composed,
         settings=settings,
-        store=_open(_store_root(store, settings, job)),
+        store=_open(_store_root(store, settings, job) if probe is None else probe.store),
         worktree=find_worktree(entry_script().parent),
         launch=find_launch(f"{config}:{own_seed}"),
         experiment=known(experiment(job, name, settings["experiment_key"])),
@@ -110,6 +118,8 @@ def prepare(
         objective=own_objective,
         rules=build_rules(settings["monitor"]),
         labels=tuple(known(str(label)) for label in (*labels, *settings["labels"])),
+        intervention=asked(settings),
+        probe=probe,
     )
 
 

@@ -17,6 +17,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.store import Store
 from expdb.track.console import Console
 from expdb.track.control import Control
+from expdb.track.intervene import NONE, Intervention
 from expdb.track.rank_log import RankLog
 from expdb.track.scalars import whole_step
 
@@ -37,6 +38,8 @@ class QuietRun:
         rank: int = 0,
         attempt: int = 1,
         resumed_from: int | None = None,
+        intervention: Intervention = NONE,
+        stop_at: int | None = None,
         fork: tuple[Path, int] | None = None,
         objective: Objective | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -48,6 +51,7 @@ class QuietRun:
         self.seed: int | None = None
         self.rank, self.attempt, self.resumed_from = rank, attempt, resumed_from
         self.objective, self.settings = objective, dict(settings or {})
+        self.intervention, self.stop_at = intervention, stop_at
         self.step = resumed_from or 0
         self.num_tokens: int | None = None
         self.latest: dict[str, tuple[int, float]] = {}
@@ -138,14 +142,16 @@ class QuietRun:
 
     def restore(self, state: State) -> int:
         """Load what the run starts from, as rank 0 does."""
-        from expdb.track.checkpoint import load_checkpoint
+        from expdb.track.checkpoint import load_start
 
-        if self.layout is not None and self.resumed_from:
-            self.step = load_checkpoint(self.layout, self.resumed_from, state).step
-        elif self._fork is not None:
-            folder, step = self._fork
-            self.step = load_checkpoint(RunLayout(folder), step, state, fork=True).step
+        layout = self.layout or RunLayout(Path())
+        resumed_from = self.resumed_from if self.layout is not None else None
+        self.step = load_start(layout, resumed_from, self._fork, state).step
+        self.intervention.apply(state)
         return self.step
+
+    def intervened(self, message: str, **facts: Any) -> None:
+        """Record nothing: rank 0 speaks for all."""
 
     def result(self) -> float:
         """Return NaN: nothing was recorded."""

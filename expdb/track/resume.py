@@ -16,9 +16,10 @@ from typing import Any, Final
 from expdb import digest, text
 from expdb.errors import Corrupt, ExpdbError, NotFound, Refused
 from expdb.model import Attempt, Pin, Run, RunAt, RunState
+from expdb.model_run import left_by
 from expdb.store import attempts as attempt_files
 from expdb.store import resolve
-from expdb.store.checkpoints import read_manifests, verify
+from expdb.store.checkpoints import read_checkpoint, read_manifests, verify
 from expdb.store.checkpoints import recover as recover_checkpoints
 from expdb.store.head import Head
 from expdb.store.ids import is_id
@@ -32,10 +33,12 @@ from expdb.store.status import Status, write_status
 from expdb.store.store import Store
 from expdb.track.config import Composed
 from expdb.track.environment import describe
+from expdb.track.intervene import NONE, Intervention, of_attempt
 
 WAIT_S: Final = 10.0
 """How long another process may hold the run's lock: one that attaches does for some milliseconds.
 """
+STEP_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,10 @@ def find_run(store: Store, word: str, head: Head | None) -> RunAt:
     Raises:
         NotFound, Ambiguous, BadInput: as the grammar says.
     """
-    if is_id(word):
-        find_run_dir(store.root, word)
-        return RunAt(run=word)
+    name, at, step = word.partition("@")
+    if is_id(name) and (not at or (step.isascii() and step.isdigit() and len(step) < STEP_DIGITS)):
+        find_run_dir(store.root, name)
+        return RunAt(run=name, step=int(step) if at else None)
     rows: list[resolve.ResolveRow] = []
     for _, folder, _ in run_dirs(store.root):
         try:
@@ -82,7 +86,7 @@ def _row(run: Run) -> resolve.ResolveRow:
         objective=run.objective,
         value=None if value is None else value[0],
         parent=run.parent.run if run.parent is not None else None,
-        checkpoints=tuple(item.step for item in run.checkpoints if item.complete),
+        checkpoints=tuple(item.step for item in run.usable),
         best_step=run.best_step(),
     )
 
@@ -112,8 +116,10 @@ def require_same_config(
         )
 
 
-def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
+def require_can_resume(run: Run, *, assume_dead: bool = False, at: int | None = None) -> None:
     """Refuse to add an attempt to a run that is alive, may be alive elsewhere, or is at its end.
+
+    A finished run can be taken up again from an earlier step, `at`.
 
     Raises:
         Refused: it says what can be done instead.
@@ -126,7 +132,7 @@ def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
             f"{short} ran on another host and gave no sign for 10 minutes",
             hint=f"if that process is surely gone: expdb resume {run.id[:4]}",
         )
-    if run.state is RunState.FINISHED:
+    if run.state is RunState.FINISHED and (at is None or at >= (run.last_step or 0)):
         raise Refused(
             f"{short} is finished; there is nothing to resume",
             hint=f"go on from its weights with a larger max_steps: expdb.fork={run.id[:4]}@last",
@@ -134,9 +140,20 @@ def require_can_resume(run: Run, *, assume_dead: bool = False) -> None:
 
 
 def join_run(
-    store: Store, run: Run, pin: Pin, work_tree: str, *, assume_dead: bool, world_size: int = 1
+    store: Store,
+    run: Run,
+    pin: Pin,
+    work_tree: str,
+    *,
+    assume_dead: bool,
+    at: int | None = None,
+    change: Intervention = NONE,
+    world_size: int = 1,
 ) -> Joined:
-    """Add an attempt to a run that stopped.
+    """Add an attempt to a run that stopped, from the checkpoint at `at`, else from the last good.
+
+    What the attempt before it changed is done again if that is in no checkpoint yet, and nobody
+    asks for another step or change.
 
     Raises:
         Refused: the run is alive or finished, or another process resumes it at this moment.
@@ -144,7 +161,7 @@ def join_run(
     """
     layout = RunLayout(store.root / run.path)
     if not (assume_dead and run.state.is_alive):
-        require_can_resume(run, assume_dead=assume_dead)
+        require_can_resume(run, assume_dead=assume_dead, at=at)
     recover(store.root, layout, assume_dead=assume_dead)
     with run_lock(store.root, layout, wait_s=WAIT_S):
         require_here(layout)
@@ -153,7 +170,9 @@ def join_run(
         touch_status(layout)
         # A save cut off between its two renames left a whole checkpoint under another name.
         recover_checkpoints(layout)
-        step, warnings = last_good(layout)
+        step, warnings = last_good(layout) if at is None else (at, ())
+        if at is None and not change:
+            change = _unsaved(run, layout, step)
         attempt = Attempt(
             number=number,
             pin=pin,
@@ -161,6 +180,7 @@ def join_run(
             resumed_from=step,
             environment=describe(store.layout, world_size),
             work_tree=work_tree,
+            intervention=change.to_plain(),
         )
         attempt_files.write_pin(layout, attempt)
         # From here on points after `step` of earlier attempts are superseded: counted again.
@@ -173,6 +193,20 @@ def join_run(
     if before is not None and pin.tree is not None and before != pin.tree:
         warnings = (*warnings, f"the code has changed since attempt {number - 1}")
     return Joined(run, layout, attempt, book, status, warnings)
+
+
+def _unsaved(run: Run, layout: RunLayout, step: int) -> Intervention:
+    """Return what the attempt before changed, if the checkpoint at `step` was written before it."""
+    before = run.attempt
+    if before is None or (before.resumed_from or _forked_at(run)) != (step or _forked_at(run)):
+        return NONE
+    if step and read_checkpoint(layout, step).attempt >= before.number:
+        return NONE
+    return of_attempt(before)
+
+
+def _forked_at(run: Run) -> int:
+    return run.fork.step or 0 if run.fork is not None else 0
 
 
 def _claim(store: Store, run: Run, layout: RunLayout) -> int:
@@ -191,10 +225,13 @@ def _claim(store: Store, run: Run, layout: RunLayout) -> int:
 
 def last_good(layout: RunLayout) -> tuple[int, tuple[str, ...]]:
     """Return the newest step whose checkpoint is whole by its hashes (0 for none), and what was
-    passed over.
+    passed over; those that a later attempt has left behind do not count.
     """
     warnings: list[str] = []
+    resumed = attempt_files.resumed_steps(layout)
     for item in sorted(read_manifests(layout), key=lambda one: one.step, reverse=True):
+        if left_by(item, resumed) is not None:
+            continue
         if not item.complete:
             warnings.append(f"checkpoint {item.step} is not used: {item.problem}")
             continue

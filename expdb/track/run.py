@@ -12,12 +12,13 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from expdb import text
-from expdb.errors import BadInput, Corrupt, ExpdbError
+from expdb.errors import BadInput, Corrupt
 from expdb.model import Attempt, Objective
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
@@ -33,13 +34,13 @@ from expdb.track.ending import (
     count_others,
     end_at_exit,
     end_by,
-    interrupted_words,
     leave_in_child,
     save_series,
     where_points_are,
 )
 from expdb.track.failure import clipped, traceback_lines
 from expdb.track.heartbeat import Heartbeat
+from expdb.track.intervene import RULE, of_attempt
 from expdb.track.logs import Logs
 from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
@@ -72,12 +73,14 @@ class Run(Logs):
         status: Status,
         console: Console,
         redactor: Redactor,
+        stop_at: int | None = None,
     ) -> None:
         self.store, self.layout = store, layout
         self.id, self.dir = layout.id, layout.root
         self.experiment, self.name, self.seed = experiment, experiment + variant, seed
         self.attempt, self.resumed_from = attempt.number, attempt.resumed_from
         self.objective, self.settings, self.console = objective, settings, console
+        self.intervention, self.stop_at = of_attempt(attempt), stop_at
         self.step = attempt.resumed_from or 0
         self.num_tokens: int | None = None
         """Tokens trained on in all, when the loop counts them; for the closing line."""
@@ -93,7 +96,6 @@ class Run(Logs):
         )
         self._queue = DeviceQueue(self._write)
         self._checkpointer: Checkpointer | None = None
-        self._control: Control | None = None
         self._started_at = monotonic()
         self._open, self._forked = True, False
         self._heartbeat = Heartbeat(
@@ -197,15 +199,12 @@ class Run(Logs):
             )
         return self._checkpointer
 
-    @property
+    @cached_property
     def control(self) -> Control:
         """What `expdb ctl` asks of this attempt; `Loop` looks at it, an own loop may."""
-        if self._control is None:
-            from expdb.track.control import Control
+        from expdb.track.control import Control
 
-            trouble = self._say_trouble
-            self._control = Control(self.layout, self.attempt, on_trouble=trouble)
-        return self._control
+        return Control(self.layout, self.attempt, on_trouble=self._say_trouble)
 
     def checkpoint(self, step: int, state: State) -> None:
         """Save the full training state of a step; its tensors may change again when this returns.
@@ -246,19 +245,22 @@ class Run(Logs):
         Raises:
             Corrupt, NotFound, BadInput: the checkpoint is damaged, gone, or of another model.
         """
-        from expdb.track.checkpoint import load_checkpoint
+        from expdb.track.checkpoint import load_start
 
-        if self.resumed_from:
-            loaded = self.checkpointer.load(self.resumed_from, state)
-        elif self._fork is not None:
-            folder, step = self._fork
-            loaded = load_checkpoint(RunLayout(folder), step, state, fork=True)
-        else:
-            return 0
+        loaded = load_start(self.layout, self.resumed_from, self._fork, state)
         for note in loaded.notes:
             self.console.warning(note)
         self.step = loaded.step
+        self.intervention.apply(state)
+        if self.intervention.lr_scale != 1.0:
+            self.intervened(self.intervention.rate_words(self.step, state.loop.lr_scale))
         return loaded.step
+
+    def intervened(self, message: str, **facts: Any) -> None:
+        """Record what a person changed where this attempt went on, in its pin and as an event."""
+        self._pin = replace(self._pin, intervention={**self._pin.intervention, **facts})
+        self._side.attempt("the pin", lambda: attempt_files.write_pin(self.layout, self._pin))
+        self.event(self.step, "info", RULE, message)
 
     def result(self) -> float:
         """Return the objective for a sweeper; NaN when the run has none."""
@@ -304,15 +306,6 @@ class Run(Logs):
         if self._is_ours():
             self._end("preempted", why)
             self._say_end("preempted", why, resume=f"expdb resume {self.id[:4]}")
-
-    def _interrupt(self) -> None:
-        try:
-            self.settle(wait=True)
-        except ExpdbError as error:
-            self.console.warning(error.message)
-        why = interrupted_words(self.layout, self._last_step() or 0)
-        self._end("preempted", f"interrupted {why}")
-        self._say_end("interrupted", why, resume=f"expdb resume {self.id[:4]}")
 
     def _say_end(self, word: str, rest: str, **commands: str) -> None:
         self.console.close_bar()

@@ -17,6 +17,8 @@ DEFAULTS: dict[str, Any] = {
     "store": None,
     "resume": "auto",
     "assume_dead": False,
+    "skip_batches": 0,
+    "lr_scale": 1.0,
     "fork": None,
     "mode": "on",
     "print": "auto",

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from expdb.errors import BadInput, Corrupt, ExpdbError, NotFound, Refused
+from expdb.errors import BadInput, Corrupt, ExpdbError, Refused
 from expdb.git.stores import pinning
 from expdb.git.worktree import WorkTree
-from expdb.model import Attempt, Objective, Pin, Run, RunAt, RunState
+from expdb.model import Attempt, Objective, Pin, Run, RunAt
 from expdb.store.layout import RunLayout
 from expdb.store.ops import find_unfinished
 from expdb.store.runs import find_run_dir, read_run
@@ -23,12 +23,15 @@ from expdb.track import launch, resume
 from expdb.track.begin import Identity, begin_run, leave_folder
 from expdb.track.console import Console
 from expdb.track.held import held
+from expdb.track.intervene import of_attempt
 from expdb.track.opening import open_console
 from expdb.track.parent import find_parent
 from expdb.track.pin import pin_code
 from expdb.track.prepare import Start, prepare
 from expdb.track.quiet import QuietRun
+from expdb.track.resumed import Resumed, find_resumed
 from expdb.track.run import Run as Handle
+from expdb.track.stopping import StoppingRun
 
 
 def start(
@@ -68,16 +71,11 @@ def start(
     if begun.launch.rank > 0:
         return _beside(begun)
     _require_finished_op(begun)
-    found = _find_resumed(begun)
+    found = find_resumed(begun)
     with _pinning(begun):
-        pin = pin_code(
-            begun.worktree,
-            store_root=begun.store.root,
-            code=begun.settings["code"],
-            dirty=begun.settings["dirty"],
-        )
+        pin = _pin(begun)
         try:
-            return _new(begun, pin) if found is None else _resume(begun, *found, pin)
+            return _new(begun, pin) if found is None else _resume(begun, found, pin)
         except OSError as error:
             raise Corrupt(
                 f"cannot write to the store {begun.store.name}: {reason(error)}",
@@ -87,9 +85,20 @@ def start(
 
 def _pinning(begun: Start) -> AbstractContextManager[None]:
     """Keep every pin of the repository until the run has a record of its own."""
-    if isinstance(begun.worktree, WorkTree):
+    if isinstance(begun.worktree, WorkTree) and begun.probe is None:
         return pinning(begun.worktree, begun.store.id, begun.store.root)
     return nullcontext()
+
+
+def _pin(begun: Start) -> Pin:
+    if begun.probe is not None:
+        return begun.probe.pin(begun.worktree)
+    return pin_code(
+        begun.worktree,
+        store_root=begun.store.root,
+        code=begun.settings["code"],
+        dirty=begun.settings["dirty"],
+    )
 
 
 def _say_unused(run: Handle | QuietRun, names: list[str]) -> None:
@@ -133,47 +142,16 @@ def _end_unstarted(layout: RunLayout, attempt: Attempt, why: str) -> None:
     write_status(layout, ended)
 
 
-def _find_resumed(begun: Start) -> tuple[Run, bool] | None:
-    """Return the run that this start resumes, and whether its owner is known to be dead.
-
-    Raises:
-        NotFound, Ambiguous, BadInput, Refused: the run asked for is not there, or has another
-            config.
-    """
-    wanted = begun.settings["resume"]
-    if wanted in (None, False, "never", "off"):
-        return None
-    if wanted != "auto":
-        at = resume.find_run(begun.store, str(wanted), begun.head)
-        if at.step is not None:
-            raise BadInput(
-                f"a run resumes from its last good checkpoint, not from step {at.step}",
-                hint=f"start a new run from there: expdb.fork={wanted}",
-            )
-        run = read_run(find_run_dir(begun.store.root, at.run), store_root=begun.store.root)
-        gone = bool(begun.settings["assume_dead"]) and run.state is RunState.LOST
-        resume.require_can_resume(run, assume_dead=gone)
-        resume.require_same_config(run, begun.composed, begun.settings, begun.seed)
-        return run, gone
-    found = launch.announced(begun.store.layout, begun.launch)
-    if found is None or begun.launch.restart <= int(found.get("restart", 0)):
-        return None
-    try:
-        folder = find_run_dir(begun.store.root, str(found.get("run")))
-        run = read_run(folder, store_root=begun.store.root)
-        resume.require_same_config(run, begun.composed, begun.settings, begun.seed)
-    except (NotFound, Corrupt, Refused):
-        return None
-    return (run, True) if run.state is not RunState.FINISHED else None
-
-
-def _resume(begun: Start, run: Run, assume_dead: bool, pin: Pin) -> Handle:
+def _resume(begun: Start, found: Resumed, pin: Pin) -> Handle:
+    run = found.run
     joined = resume.join_run(
         begun.store,
         run,
         pin,
         begun.work_tree,
-        assume_dead=assume_dead,
+        assume_dead=found.assume_dead,
+        at=found.at,
+        change=found.change,
         world_size=begun.launch.world_size,
     )
     leave_folder(begun.store, begun.job, instead=joined.layout.root)
@@ -200,6 +178,11 @@ def _new(begun: Start, pin: Pin) -> Handle:
         at = resume.find_run(begun.store, str(begun.settings["fork"]), begun.head)
         source = resume.fork_source(begun.store, at)
         at = RunAt(run=at.run, step=source[1])
+    elif begun.intervention:
+        raise BadInput(
+            "expdb.skip_batches and expdb.lr_scale change a run that goes on, and this one is new",
+            hint="with expdb.resume=RUN or expdb.fork=RUN@STEP",
+        )
     found = find_parent(
         begun.store,
         begun.git_dir,
@@ -216,6 +199,7 @@ def _new(begun: Start, pin: Pin) -> Handle:
         fork=at,
         settings=begun.settings,
         labels=begun.labels,
+        intervention=begun.intervention,
     )
     layout, attempt = begin_run(
         begun.store,
@@ -278,6 +262,8 @@ def _beside(begun: Start) -> QuietRun:
         rank=begun.launch.rank,
         attempt=last.number if last is not None else 1,
         resumed_from=last.resumed_from if last is not None else None,
+        intervention=of_attempt(last),
+        stop_at=begun.probe.stop_at if begun.probe is not None else None,
         fork=_source_of(begun, run),
         objective=begun.objective,
         settings=begun.settings,
@@ -321,7 +307,8 @@ def _opened(
         log_path=layout.attempt(attempt.number) / "log.txt",
         redactor=begun.composed.redactor,
     )
-    return Handle(
+    kind = Handle if begun.probe is None else StoppingRun
+    return kind(
         begun.store,
         layout,
         experiment=begun.experiment,
@@ -336,4 +323,5 @@ def _opened(
         status=status,
         console=console,
         redactor=begun.composed.redactor,
+        stop_at=begun.probe.stop_at if begun.probe is not None else None,
     )

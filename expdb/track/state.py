@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from expdb.errors import BadInput
 from expdb.track import rng
 from expdb.track.plain import digest_of, plain
+from expdb.track.scaled import Scaled
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +50,10 @@ class LoopState:
     best_step: int | None = None
     nonfinite_since: int | None = None
     """The first of the non-finite losses that training is in; None while it is finite."""
+    lr_scale: float = 1.0
+    """What every learning rate is multiplied by, because somebody asked for it on the way."""
+    num_batches: int | None = None
+    """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
 
@@ -110,6 +115,9 @@ class State:
         self.extra: dict[str, Any] = dict(extra or {})
         self.loop = LoopState()
         self.was_restored = False
+        self.skips_batches = False
+        """Whether whoever takes the batches can leave some out: `Loop` can."""
+        self._scaled: Scaled | None = None
 
     def collect(self, step: int | None = None) -> dict[str, Part]:
         """Return all parts; tensors share the memory of the live ones. All ranks call it together.
@@ -155,6 +163,7 @@ class State:
                 self.scaler.load_state_dict(parts["scaler"].tree)
         self.was_restored = True
         self.loop.from_plain(parts["loop"].tree)
+        notes += self._take_scale(fork=fork)
         notes += _load_extra(self.extra, parts["extra"].tree, fork=fork)
         notes += _load_rank(self.loader, parts["ranks"].tree)
         return tuple(notes)
@@ -166,6 +175,28 @@ class State:
             "ema": self.emas,
             "sched": self.scheds,
         }
+
+    def scale_lr(self, factor: float) -> None:
+        """Multiply every learning rate by `factor` from the next update on, on top of earlier ones.
+
+        The rates in the optimizers' groups and the schedules stay as they are between updates.
+
+        Raises:
+            BadInput: an optimizer is not one of torch's.
+        """
+        self.loop.lr_scale *= factor
+        if self._scaled is None and self.loop.lr_scale != 1.0:
+            self._scaled = Scaled(self.optims, self.loop)
+
+    def _take_scale(self, *, fork: bool) -> list[str]:
+        """Go on with the scale of a checkpoint; a fork has the rates of its own config."""
+        scale = self.loop.lr_scale
+        if fork:
+            self.loop.lr_scale = 1.0
+            said = f"the checkpoint's rates were times {scale:g}; a fork has those of its config"
+            return [] if scale == 1.0 else [said]
+        self.scale_lr(1.0)
+        return []
 
     def digest(self) -> str:
         """Return the SHA-256 over every tensor and value of the state, by path."""
@@ -183,6 +214,19 @@ def unwrap(module: Any) -> Any:
             module = module._orig_mod
         else:
             return module
+
+
+@contextmanager
+def eval_mode(state: State) -> Iterator[None]:
+    """Put every model into eval mode, and each of its modules back into the mode it had."""
+    modes = [(one, one.training) for model in state.models.values() for one in model.modules()]
+    for model in state.models.values():
+        model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _members(name: str, value: Any) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Engine:
     def lr(self) -> float:
         """Return the learning rate in force: the first group of the first optimizer."""
         for optim in self.state.optims.values():
-            return float(optim.param_groups[0]["lr"])
+            return float(optim.param_groups[0]["lr"]) * self.state.loop.lr_scale
         return math.nan
 
     def _average(self) -> None:

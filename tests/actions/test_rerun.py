@@ -38,6 +38,11 @@ def test_the_recorded_command_with_overrides_in_the_place_of_equal_ones(
     assert plan(world, run, "seed=2", "optim.lr=0.1", "~model.norm").argv == (
         *kept, "expdb.store=runs", "~model.bias", "seed=2", "optim.lr=0.1", "~model.norm",
     )  # fmt: skip
+    with pytest.raises(BadInput, match="without a step") as caught:
+        plan(world, f"{run}@300", "seed=2")
+    assert caught.value.hints == (
+        f"from its weights: expdb rerun {run[:4]} expdb.fork={run[:4]}@300",
+    )
     for bad, said in (("-m", "is an option"), ("seed", "is no override"), ("\x1b", r"\\x1b is no")):
         with pytest.raises(BadInput, match=said):
             plan(world, run, bad)

@@ -178,6 +178,8 @@ def test_a_name_as_a_word_of_any_verb_is_an_error_in_text(run, evil: Evil, name:
         ["compare", *evil.runs[:2], "--metric", name], ["sql", "--", name], ["nosuch" + name],
         ["note", "--", evil.runs[2], name], ["note", evil.runs[2]], ["label"], ["tag"], ["ops"],
         ["show", evil.runs[0]], ["show", evil.runs[1]], ["show", evil.runs[2]],
+        ["probe", "repro", "--", name], ["probe", "repro", evil.runs[0]],
+        ["resume", "--lr-scale", name, evil.runs[0]],
     ):  # fmt: skip
         code, out, err = run(*args)
         assert code in (0, 2, 3, 4), (args, err[:300])

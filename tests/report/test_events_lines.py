@@ -92,8 +92,11 @@ def test_what_rules_say_is_text(cast, screen):
         assert "\\x1b]0;x\\x07" in text
 
 
-def test_next_is_the_first_trouble_by_itself(cast, screen):
-    assert events.next_commands(of_one(cast), screen()) == [("show", "expdb events e7s5@151")]
+def test_next_is_to_go_back_before_the_first_trouble_or_to_look_at_it(cast, screen):
+    show = ("show", "expdb events e7s5@151")
+    retry = ("retry", "expdb resume e7s5@100 --lr-scale 0.5")
+    assert events.next_commands(of_one(cast), screen()) == [retry, show]
+    assert events.next_commands(of_one(cast, good=None), screen()) == [show]
     assert events.next_commands(of_several(cast), screen()) == []
     assert events.ids(of_several(cast)) == ["e7s5g2p0va", "t1h6y3cz8r"]
 

@@ -101,6 +101,18 @@ def test_what_is_unusual_gets_a_line(cast, screen):
     lines = shown.render(run, screen(), path=PATH, num_keys=41, refs=("paper",))
     text = "\n".join(lines)
     assert "  attempts     2, resumed at 200" in lines
+    changed = {"skip_batches": 3, "skipped": [8, 13], "lr_scale": 0.5}
+    third = replace(second, number=3, resumed_from=100, intervention=changed)
+    more = shown.render(
+        replace(run, attempts=(first, second, third)), screen(), path=PATH, num_keys=1
+    )
+    said = (
+        "  attempts     3, resumed at 100, batches 8-13 skipped, learning rate times 0.5 from 100"
+    )
+    assert said in more
+    fourth = replace(third, number=4, intervention={})  # it went back, and did nothing of that
+    last = replace(run, attempts=(first, second, third, fourth))
+    assert "  attempts     4, resumed at 100" in shown.render(last, screen(), path=PATH, num_keys=1)
     assert "  code         main 4be1f02 with 2 edits, kept as snapshot 0d57b3a" in lines
     assert "  reproducible  no: submodule vendor/tok has edits" in lines
     assert "  skipped      big.bin" in lines

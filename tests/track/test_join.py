@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import expdb
-from expdb.errors import BadInput, Conflict, NotFound, Refused
+from expdb.errors import Conflict, NotFound, Refused
 from expdb.model import RunAt, RunState
 from expdb.store.checkpoints import read_manifests
 from expdb.store.points import read_series
@@ -141,8 +141,10 @@ def test_what_is_finished_or_alive_is_not_resumed(root: Path) -> None:
     with start(root) as alive, pytest.raises(Refused, match="is running"):
         start(root, resume=alive.id)
     first = stopped(root, 3)
-    with pytest.raises(BadInput, match="not from step 3"):
-        start(root, resume=f"{first}@3")
+    with pytest.raises(Refused, match="is finished; there is nothing to resume"):
+        start(root, resume=f"{done.id}@0")
+    with pytest.raises(NotFound, match=r"has no checkpoint 4; it has 3"):
+        start(root, resume=f"{first}@4")
     with pytest.raises(NotFound, match="exp07"):
         start(root, resume="exp07")
 

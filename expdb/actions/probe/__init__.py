@@ -1,0 +1,1 @@
+"""Looking at a run again, in a place of its own; see `repro.py`."""

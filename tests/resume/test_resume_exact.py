@@ -36,17 +36,21 @@ SCENARIOS = {
     "killed at a save": Scenario(PLAIN, (("SIGKILL", 11),), (10,)),
     "asked to stop in mid-epoch": Scenario(PLAIN, (("SIGTERM", 18),), (18,)),
     "asked to stop at the border of an epoch": Scenario(PLAIN, (("SIGTERM", 15),), (15,)),
-    "asked to stop where it is evaluated": Scenario(PLAIN, (("SIGTERM", 30),), (30,)),
     "twice in a row": Scenario(PLAIN, (("SIGTERM", 8), ("SIGKILL", 33)), (8, 30)),
-    "stopped again at once": Scenario(PLAIN, (("SIGTERM", 8), ("SIGTERM", 9)), (8, 9)),
-    "killed before it saved again": Scenario(PLAIN, (("SIGTERM", 8), ("SIGKILL", 9)), (8, 8)),
     "4 micro-batches, 2 workers, killed": Scenario(FOUR, (("SIGKILL", 27),), (20,)),
-    "4 micro-batches, 2 workers, border": Scenario(FOUR, (("SIGTERM", 15),), (15,)),
     "4 micro-batches, an update over the border": Scenario(FOUR, (("SIGTERM", 7),), (7,)),
     "2 workers, fp32, killed": Scenario(BARE, (("SIGKILL", 32),), (30,)),
     "unwatched": Scenario({**PLAIN, "watched": False}, (("SIGKILL", 23),), (20,)),
     "without evaluations": Scenario({**PLAIN, "eval_every": 0}, (("SIGKILL", 23),), (20,)),
 }
+
+MORE: dict[str, Scenario] = {
+    "4 micro-batches, 2 workers, border": Scenario(FOUR, (("SIGTERM", 15),), (15,)),
+    "killed before it saved again": Scenario(PLAIN, (("SIGTERM", 8), ("SIGKILL", 9)), (8, 8)),
+    "stopped again at once": Scenario(PLAIN, (("SIGTERM", 8), ("SIGTERM", 9)), (8, 9)),
+    "asked to stop where it is evaluated": Scenario(PLAIN, (("SIGTERM", 30),), (30,)),
+}
+"""For `make soak` only."""
 
 
 def job(store: Path, seed: int, setup: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -58,14 +62,8 @@ def last_job(store: Path, scenario: Scenario) -> dict[str, Any]:
     return job(store, 90, scenario.setup, **resume)
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+def trained(folder: Path, setups: list[dict[str, Any]]) -> dict[str, Trace]:
     """Every set-up trained to its end by one process."""
-    folder = tmp_path_factory.mktemp("straight")
-    setups: list[dict[str, Any]] = []
-    for scenario in SCENARIOS.values():
-        if scenario.setup not in setups:
-            setups.append(scenario.setup)
     jobs = [job(folder / f"s{n}", 1, setup) for n, setup in enumerate(setups)]
     assert set(work(folder, jobs)) == {0}
     return {
@@ -74,14 +72,12 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
     }
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store for each scenario, in which all processes but the last have come to their ends."""
-    folder = tmp_path_factory.mktemp("stopped")
+def stopped(folder: Path, scenarios: dict[str, Scenario]) -> None:
+    """Bring all processes but the last of each scenario to their ends, each in its own store."""
     for number in range(2):
         jobs = []
         ends = []
-        for name, scenario in SCENARIOS.items():
+        for name, scenario in scenarios.items():
             if number >= len(scenario.stops):
                 continue
             store = folder / name.replace(" ", "-")
@@ -90,32 +86,56 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
             jobs.append(job(store, 1 + 60 * number, scenario.setup, signal=how, at=at, **more))
             ends.append(143 if how == "SIGTERM" else -signal.SIGKILL)
         assert work(folder, jobs) == ends
-    return folder
+
+
+def resumed(folder: Path, scenarios: dict[str, Scenario]) -> dict[str, Trace]:
+    """Let the last process of every scenario go on to the end."""
+    stopped(folder, scenarios)
+    jobs = {name: last_job(folder / name.replace(" ", "-"), one) for name, one in scenarios.items()}
+    assert set(work(folder, list(jobs.values()))) == {0}
+    return {name: trace(Path(one["store"]), Path(one["out"])) for name, one in jobs.items()}
 
 
 @pytest.fixture(scope="module")
-def resumed(stopped: Path) -> dict[str, Trace]:
-    """The last process of every scenario, which goes on to the end."""
-    jobs = {
-        name: last_job(stopped / name.replace(" ", "-"), one) for name, one in SCENARIOS.items()
-    }
-    assert set(work(stopped, list(jobs.values()))) == {0}
-    return {name: trace(Path(one["store"]), Path(one["out"])) for name, one in jobs.items()}
+def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+    setups: list[dict[str, Any]] = []
+    for scenario in SCENARIOS.values():
+        if scenario.setup not in setups:
+            setups.append(scenario.setup)
+    return trained(tmp_path_factory.mktemp("straight"), setups)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Trace]]:
+    folder = tmp_path_factory.mktemp("core")
+    return folder, resumed(folder, SCENARIOS)
+
+
+def compare(whole: Trace, folder: Path, name: str, scenario: Scenario, found: Trace) -> None:
+    """A resumed training shows the points and the end of the straight one, to the bit."""
+    assert differences(whole, found) == {}
+    for key in ("train/loss", "train/grad_norm", "train/lr", "data/batches"):
+        assert sorted(whole.points[key]) == list(range(40))
+    layout = layout_of(folder / name.replace(" ", "-"))
+    run = read_run(layout.root, store_root=layout.root.parents[1])
+    assert [one.resumed_from for one in run.attempts][1:] == list(scenario.lasts)
+    assert (run.state, len(run.attempts)) == ("finished", 1 + len(scenario.lasts))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_new_process_goes_on_with_the_same_bits(
-    straight: dict[str, Trace], resumed: dict[str, Trace], stopped: Path, name: str
+    straight: dict[str, Trace], core: tuple[Path, dict[str, Trace]], name: str
 ) -> None:
+    folder, found = core
     scenario = SCENARIOS[name]
-    whole = straight[repr(scenario.setup)]
-    assert differences(whole, resumed[name]) == {}
-    for key in ("train/loss", "train/grad_norm", "train/lr", "data/batches"):
-        assert sorted(whole.points[key]) == list(range(40))
-    layout = layout_of(stopped / name.replace(" ", "-"))
-    run = read_run(layout.root, store_root=layout.root.parents[1])
-    assert [one.resumed_from for one in run.attempts][1:] == list(scenario.lasts)
-    assert (run.state, len(run.attempts)) == ("finished", 1 + len(scenario.lasts))
+    compare(straight[repr(scenario.setup)], folder, name, scenario, found[name])
+
+
+@pytest.mark.soak
+def test_soak_more_ends_and_borders(straight: dict[str, Trace], tmp_path: Path) -> None:
+    found = resumed(tmp_path, MORE)
+    for name, scenario in MORE.items():
+        compare(straight[repr(scenario.setup)], tmp_path, name, scenario, found[name])
 
 
 def test_workers_monitors_and_evaluations_leave_no_trace_in_the_weights(
@@ -157,7 +177,9 @@ def test_soak_killed_anywhere_again_and_again(
     for life in range(6):
         how, at = random.choice(["SIGKILL", "SIGTERM"]), random.randrange(1, 40)
         history.append((how, at))
-        [end] = work(tmp_path, [job(store, life + 1, setup, signal=how, at=at, **more)])
+        [end] = work(
+            tmp_path, [job(store, life + 1, setup, signal=how, at=at, at_once=True, **more)]
+        )
         more = {"resume": layout_of(store).id}
         if end == 0:
             break

@@ -151,7 +151,6 @@ SEEN: dict[str, tuple[Change, int | None, int]] = {
     "python generator": (generators("python"), 20, 20),
     "numpy generator": (generators("numpy"), 20, 20),
     "own torch generator": (extra("noise"), 20, 20),
-    "own numpy generator": (extra("more"), 20, 20),
     "loader": (loader("order", "at", "generator"), 20, 20),
     "loader's place": (loader("at"), 20, 20),
     "loader's generator": (loader("generator"), 30, 30),  # an epoch has 15 updates
@@ -162,11 +161,7 @@ SEEN: dict[str, tuple[Change, int | None, int]] = {
     "load of the router": (model("load_E"), LATER, 20),
     # The update of 20 starts from right weights; what it makes of them is seen at 21.
     "optimizer": (whole_optimizer, 21, 21),
-    "optimizer of one parameter": (without("optim", "state", 3), 21, 21),
-    "Adam's first moment": (of_optimizer("exp_avg"), 21, 21),
-    "Adam's second moment": (of_optimizer("exp_avg_sq"), 21, 21),
     "Adam's step": (of_optimizer("step"), 21, 21),
-    "weight decay": (decay, 21, 21),
     "learning rate": (learning_rate, 21, 20),
     # The rate in force is the optimizer's own; the first step of the schedule spoils the next one.
     "schedule": (shared("sched"), 22, 21),
@@ -175,17 +170,25 @@ SEEN: dict[str, tuple[Change, int | None, int]] = {
     # The update of 19 was the first after the scale grew; that of 21 is the third.
     "scaler's tracker": (scaler_tracker, LATER, 21),
     "averaged weights": (averaged, None, 30),  # the next evaluation
-    "number averaged": (num_averaged, None, 30),
     "plain data": (extra("phase"), None, END),
     "tokens": (counter("tokens"), None, 20),
     "skipped updates": (counter("num_skipped"), None, 20),
     "epoch": (counter("epoch"), None, END),
     # A power of two, so that dividing by it is exact; it only moves the overflow.
     "nominal": (counter("nominal"), LATER, 22),
-    "best value": (counter("best_value"), None, END),
-    "best step": (counter("best_step"), None, END),
     "whole loop": (everything_of_the_loop, LATER, 20),
 }
+MORE: dict[str, tuple[Change, int | None, int]] = {
+    "own numpy generator": (extra("more"), 20, 20),
+    "optimizer of one parameter": (without("optim", "state", 3), 21, 21),
+    "Adam's first moment": (of_optimizer("exp_avg"), 21, 21),
+    "Adam's second moment": (of_optimizer("exp_avg_sq"), 21, 21),
+    "weight decay": (decay, 21, 21),
+    "number averaged": (num_averaged, None, 30),
+    "best value": (counter("best_value"), None, END),
+    "best step": (counter("best_step"), None, END),
+}
+"""For `make soak` only."""
 """`step` is the folder's own; `evaluated_step` and `nonfinite_since` have tests of their own."""
 
 
@@ -229,13 +232,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
     return killed, trace(straight, Path(jobs[1]["out"]))
 
 
-@pytest.fixture(scope="module")
-def mutated(stores: tuple[Path, Trace]) -> dict[str, Trace]:
-    """A copy of the run for each change, which one new process goes on with to its end."""
-    killed, jobs = stores[0], {}
-    changes: dict[str, Change] = {name: change for name, (change, *_) in SEEN.items()}
-    changes["nothing"] = lambda files: None
-    changes["evaluated step"] = counter("evaluated_step")
+def mutations(killed: Path, changes: dict[str, Change]) -> dict[str, Trace]:
+    """Change a copy of the run by each of these; one new process goes on with all to their ends."""
+    jobs = {}
     for number, (name, change) in enumerate(changes.items()):
         store = killed.parent / f"{name.replace(' ', '-')}-{number}"
         shutil.copytree(killed, store)
@@ -245,6 +244,14 @@ def mutated(stores: tuple[Path, Trace]) -> dict[str, Trace]:
     return {name: trace(Path(one["store"]), Path(one["out"])) for name, one in jobs.items()}
 
 
+@pytest.fixture(scope="module")
+def mutated(stores: tuple[Path, Trace]) -> dict[str, Trace]:
+    changes: dict[str, Change] = {name: change for name, (change, *_) in SEEN.items()}
+    changes["nothing"] = lambda files: None
+    changes["evaluated step"] = counter("evaluated_step")
+    return mutations(stores[0], changes)
+
+
 def test_a_checkpoint_that_is_written_again_is_as_good(
     stores: tuple[Path, Trace], mutated: dict[str, Trace]
 ) -> None:
@@ -252,18 +259,29 @@ def test_a_checkpoint_that_is_written_again_is_as_good(
     assert differences(stores[1], mutated["nothing"]) == {}
 
 
+def require_seen(straight: Trace, found: Trace, loss: int | None, first: int) -> None:
+    """The loss and all points differ from where they have to, and so does the end."""
+    steps = differences(straight, found)
+    assert min(steps.values(), default=None) == first
+    if loss == LATER:
+        assert first < steps["train/loss"] < GOAL
+    else:
+        assert steps.get("train/loss") == loss
+    assert "state" in steps
+
+
 @pytest.mark.parametrize("item", SEEN)
 def test_an_item_that_is_lost_is_seen(
     stores: tuple[Path, Trace], mutated: dict[str, Trace], item: str
 ) -> None:
-    _, loss, first = SEEN[item]
-    found = differences(stores[1], mutated[item])
-    assert min(found.values(), default=None) == first
-    if loss == LATER:
-        assert first < found["train/loss"] < GOAL
-    else:
-        assert found.get("train/loss") == loss
-    assert "state" in found
+    require_seen(stores[1], mutated[item], *SEEN[item][1:])
+
+
+@pytest.mark.soak
+def test_soak_more_items_that_are_lost_are_seen(stores: tuple[Path, Trace]) -> None:
+    found = mutations(stores[0], {name: change for name, (change, *_) in MORE.items()})
+    for name, (_, *steps) in MORE.items():
+        require_seen(stores[1], found[name], *steps)
 
 
 def test_an_evaluation_that_was_done_is_not_done_again(

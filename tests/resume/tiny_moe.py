@@ -181,7 +181,8 @@ def train(job: dict[str, Any]) -> None:
     """Train as `job` says, from nothing or from where a run stopped; its end is in `<out>`.
 
     Keys: store, out, seed (of this process), resume (run id), workers, accum, eval_every, watched
-    (monitors on), scaled, goal, and signal with the update `at` after which it comes.
+    (monitors on), scaled, goal, and signal with the update `at` after which it comes: when the
+    checkpoints before it are in place, or with `at_once` whatever is being written.
     """
     seed = job["seed"]
     random.seed(seed)
@@ -219,6 +220,8 @@ def train(job: dict[str, Any]) -> None:
             if watched:
                 run.log_hist("layer/head", state.models[""].head.weight, step=step)
             if loop.step == job.get("at"):
+                if not job.get("at_once"):
+                    run.settle(wait=True)  # so that it is known which checkpoint is the last
                 os.kill(os.getpid(), getattr(signal, job["signal"]))
     end = {"run": run.id, "digest": state.digest(), "weights": weights_digest(state)}
     Path(job["out"]).write_text(json.dumps(end))

@@ -7,7 +7,7 @@
     ├── Refused                safe to do only after something else is done first (exit 4)
     ├── Conflict               someone moved it meanwhile: look again, retry (exit 4)
     ├── Corrupt                damaged or unwritable store, file, checkpoint (exit 5)
-    └── Unsupported            written by a newer expdb than this one (exit 5)
+    └── Unsupported            not read: of a newer expdb, or with classes nobody allowed (exit 5)
 
 Invariant: `message` is one sentence without a full stop; `hint` is a command or a fact that
 decides; `details` are indented lines between the two.

@@ -55,6 +55,7 @@ def gc(
 
     Checkpoints go to the trash, and `expdb undo` brings them back; only --purge deletes. What a
     ref, a tag, a fork or a later eval names stays. --dry-run --all says why each stays or goes.
+    Runs of more than 8 parts are folded, lists of packages that no run names go to the trash.
     """
     from expdb.actions.gc.collect import collect, plan_gc
     from expdb.report import gc as report

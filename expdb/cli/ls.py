@@ -57,8 +57,8 @@ def ls(
     """List runs, newest first.
 
     `*` is HEAD, `[name]` refs and tags; `7c1e88a+` means edits on top, kept as a snapshot. A filter
-    compares fields (state seed step max_steps label study age commit host experiment variant name
-    run), config keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in
+    compares fields (state seed step max_steps size label study age commit host experiment variant
+    name run), config keys (optim.lr) and metrics (val/loss.best): -w 'optim.lr >= 1e-3 and state in
     (running, failed)'. A name or value with spaces stands in quotes.
     """
     from expdb.query.listing import listing

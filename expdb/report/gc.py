@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 WORDS = {
     "checkpoint": "to the trash",
     "trash": "deleted for good",
+    "parts": "folded",
+    "packages": "to the trash",
     "pin": "dropped",
 }
+SIZELESS = ("pin", "parts")
+"""Kinds that free nothing as a rule."""
 COMMIT_CELLS = 7
 
 
@@ -53,7 +57,7 @@ def _table(items: Sequence[GcItem], style: Style) -> list[str]:
             Cell("goes" if item.goes else "stays", "yellow" if item.goes else "dim"),
             Cell(f"{item.kind} {_short(item, style)}"),
             Cell(plain(item.name)),
-            Cell(size(item.bytes) if item.kind != "pin" else ""),
+            Cell(size(item.bytes) if item.bytes or item.kind not in SIZELESS else ""),
             Cell(plain(item.why), "" if item.goes else "dim"),
         )
         for item in items
@@ -62,8 +66,10 @@ def _table(items: Sequence[GcItem], style: Style) -> list[str]:
 
 
 def _short(item: GcItem, style: Style) -> str:
-    if item.kind == "pin":
+    if item.kind in ("pin", "packages"):
         return item.what[:COMMIT_CELLS]
+    if item.kind == "parts":
+        return f"of {style.run(item.run)}"
     if item.step is not None:
         return f"{style.run(item.run)}@{item.step}"
     return plain(item.what)
@@ -101,9 +107,17 @@ def _sum(items: Sequence[GcItem]) -> str:
     for kind, where in WORDS.items():
         found = [item for item in items if item.kind == kind]
         if found:
-            what = f"{len(found):,} of the trash" if kind == "trash" else counted(len(found), kind)
-            parts.append(f"{what}{'' if kind == 'pin' else ', ' + size(_total(found))}, {where}")
+            bytes = "" if kind in SIZELESS else f", {size(_total(found))}"
+            parts.append(f"{_number(len(found), kind)}{bytes}, {where}")
     return "would collect " + "; ".join(parts)
+
+
+def _number(number: int, kind: str) -> str:
+    if kind == "trash":
+        return f"{number:,} of the trash"
+    if kind == "packages":
+        return f"{counted(number, 'list')} of packages"
+    return f"the parts of {counted(number, 'run')}" if kind == "parts" else counted(number, kind)
 
 
 def render_result(result: GcResult, style: Style) -> list[str]:
@@ -119,7 +133,8 @@ def render_result(result: GcResult, style: Style) -> list[str]:
 def next_commands(result: GcResult, plan: GcPlan) -> list[tuple[str, str]]:
     """Return what to do next."""
     moved = result.of("checkpoint")
-    commands = [("undo", "expdb undo")] if moved or result.of("pin") else []
+    can_undo = moved or result.of("pin") or result.of("packages")
+    commands = [("undo", "expdb undo")] if can_undo else []
     if moved or plan.trash_bytes:
         held = size(plan.trash_bytes + _total(moved))
         commands.append(("hint", f"the trash holds {held}; free it for good: expdb gc --purge 0d"))

@@ -17,7 +17,7 @@ from expdb.report.rows_out import markdown
 from expdb.report.style import Style
 from expdb.report.words import delta_cell, progress, with_refs
 from expdb.signs import STATE_GLYPHS, Colour
-from expdb.text import age, cells, config_value, decimals_for, metric, plain
+from expdb.text import age, cells, config_value, decimals_for, metric, plain, size
 
 STATE_CELLS = 10
 COMMIT_CHARS = 7
@@ -102,7 +102,7 @@ def _asked_column(
         is_right = all(v is ABSENT or type(v) in (int, float) for v in found)
         return Column(head=head, right=is_right), [Cell(text) for text in shown]
     is_right = any(type(value) is int for value in found)
-    fields = [Cell(_field(value, name)) for value in found]
+    fields = [Cell(_field(value, column.name)) for value in found]
     return Column(head=head, right=is_right, cut="" if is_right else "end"), fields
 
 
@@ -111,6 +111,8 @@ def _field(value: object, name: str) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(plain(str(item)) for item in value)
+    if name == "size" and isinstance(value, int):
+        return size(value)
     return plain(str(value))[: COMMIT_CHARS if name == "commit" else None]
 
 

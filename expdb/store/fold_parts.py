@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from expdb.store.parts import (
 )
 from expdb.store.recover import needs_recovery, run_lock
 from expdb.store.runs import ENDED, state_now
-from expdb.store.status import read_status, write_status
+from expdb.store.status import relist
 from expdb.store.wanted import batches
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ FOLD_POINTS = 1 << 24
 """The most points of a folded part."""
 BATCH_POINTS = 1 << 18
 """The points that are in memory at a time, at least; of one key there may be more."""
+RELISTED = ("points", "attempts")
+"""The folders of a run whose files a folding changes."""
 KEPT_S = 600.0
 """How long an old file stays for who has read the list that named it."""
 
@@ -73,8 +76,53 @@ def fold_parts(store_root: Path, layout: RunLayout) -> int:
                     fewer += _fold_rank(layout, attempt, rank)
         finally:
             if fewer or is_changed:
-                _note_sizes(layout)
+                relist(layout, *RELISTED)
     return fewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """What `fold_parts` would do with a run at this moment."""
+
+    before: int
+    """Parts that its lists name."""
+    after: int
+    """Parts that they would name."""
+    old_bytes: int
+    """What the files take that were folded long enough ago to go."""
+
+
+def planned(store_root: Path, layout: RunLayout) -> Folding | None:
+    """Return what `fold_parts` would do; None where it would do nothing. Nothing is written.
+
+    Raises:
+        Corrupt: a list is damaged.
+    """
+    if not _is_due(layout) or not _is_over(store_root, layout):
+        return None
+    lists = [layout.parts_list(*at) for at in _lists(layout)]
+    before = _num_parts(layout)
+    after = before
+    if before > MAX_PARTS:
+        after = sum(len(_groups(read_list(path))) for path in lists)
+    old = [
+        path
+        for listed in lists
+        if _is_old(store_root, listed)
+        for name in read_folded(listed)
+        if (path := layout.points / Path(name).name).is_file()
+    ]
+    if after == before and not any(_is_old(store_root, listed) for listed in lists):
+        return None
+    return Folding(before=before, after=after, old_bytes=sum(path.stat().st_size for path in old))
+
+
+def _is_old(store_root: Path, listed: Path) -> bool:
+    """Tell whether a list names folded files, and has done so long enough."""
+    if not read_folded(listed):
+        return False
+    now = attempt_files.store_now(StoreLayout(store_root).meta)
+    return now - listed.stat().st_mtime >= KEPT_S
 
 
 def _lists(layout: RunLayout) -> list[tuple[int, int]]:
@@ -176,18 +224,18 @@ def _sorted(tables: Sequence[pa.Table]) -> pa.Table:
 def _remove_folded(store_root: Path, layout: RunLayout, attempt: int, rank: int) -> bool:
     """Remove the files that were folded long enough ago; tell whether there were any."""
     listed = layout.parts_list(attempt, rank)
-    folded = read_folded(listed)
-    if not folded:
+    if not _is_old(store_root, listed):
         return False
-    now = attempt_files.store_now(StoreLayout(store_root).meta)
-    entries = read_list(listed)
-    if now - listed.stat().st_mtime < KEPT_S:
-        return False
+    folded, entries = read_folded(listed), read_list(listed)
     ours = re.compile(rf"part-a{attempt}-r{rank}-([0-9]{{1,18}})-([0-9]{{1,18}})\.parquet")
-    for name in set(folded) - {entry.file for entry in entries}:
+    going = []
+    for name in sorted(set(folded) - {entry.file for entry in entries}):
         match = ours.fullmatch(name)
         if match and any(_holds(layout, entry, int(match[1]), int(match[2])) for entry in entries):
-            (layout.points / name).unlink(missing_ok=True)
+            going.append(layout.points / name)
+    relist(layout, *RELISTED, without=going)
+    for path in going:
+        path.unlink(missing_ok=True)
     fsync_dir(layout.points)
     write_list(listed, entries)
     return True
@@ -198,11 +246,3 @@ def _holds(layout: RunLayout, entry: PartEntry, first: int, last: int) -> bool:
     path = layout.points / Path(entry.file).name
     is_in = entry.first_seq <= first and last <= entry.last_seq
     return is_in and path.is_file() and path.stat().st_size == entry.bytes
-
-
-def _note_sizes(layout: RunLayout) -> None:
-    """Give status.json the new sizes; who holds the run's lock is its writer."""
-    try:
-        write_status(layout, read_status(layout))
-    except (FileNotFoundError, Corrupt):
-        return

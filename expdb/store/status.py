@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,19 +87,26 @@ def write_status(layout: RunLayout, status: Status, *, durable: bool = True) -> 
     _write(layout, status, durable=durable)
 
 
-def relist(layout: RunLayout, folder: str) -> None:
-    """Let status.json list the files of one folder (`checkpoints`) as they are now.
+def relist(layout: RunLayout, *folders: str, without: Iterable[Path] = ()) -> None:
+    """Let status.json list the files of some folders (`checkpoints`) as they are now.
 
-    Every other line stays: that a listed file is missing or short is all that tells of its damage.
+    Files and folders in `without` are left out: they are about to go, and are to be listed at no
+    moment at which they are gone. Every other line stays: that a listed file is missing or short is
+    all that tells of its damage.
     """
     try:
         status = read_status(layout)
     except (FileNotFoundError, Corrupt):
         return
-    below = f"{folder}/"
-    kept = {path: size for path, size in status.files.items() if not path.startswith(below)}
-    now = {below + path: size for path, size in sizes(layout.root / folder).items()}
-    status.files = dict(sorted({**kept, **now}.items()))
+    below = tuple(f"{folder}/" for folder in folders)
+    found = {path: size for path, size in status.files.items() if not path.startswith(below)}
+    for folder in folders:
+        found |= {f"{folder}/{path}": n for path, n in sizes(layout.root / folder).items()}
+    for gone in (path.relative_to(layout.root).as_posix() for path in without):
+        found = {
+            path: n for path, n in found.items() if path != gone and not path.startswith(f"{gone}/")
+        }
+    status.files = dict(sorted(found.items()))
     _write(layout, status, durable=True)
 
 

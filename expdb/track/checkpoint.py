@@ -24,6 +24,7 @@ from expdb.store.files import fsync_dir
 from expdb.store.layout import RunLayout
 from expdb.store.left_behind import set_left_aside
 from expdb.store.retention import Candidate, keep_of, removable
+from expdb.track.foreign import unsupported
 from expdb.track.state import OWN_FILE, Part, load_into
 
 if TYPE_CHECKING:
@@ -317,7 +318,12 @@ def _files_of(parts: Mapping[str, Part]) -> dict[str, Any]:
 
 
 def _read_parts(layout: RunLayout, step: int, *, only: str | None = None) -> dict[str, Part]:
-    """Return the parts of a verified checkpoint, on the CPU."""
+    """Return the parts of a verified checkpoint, on the CPU.
+
+    Raises:
+        Unsupported: a file holds classes that nobody has allowed.
+        Corrupt: a file cannot be read.
+    """
     import torch
 
     manifest = folders.read_manifest(layout, step)
@@ -332,6 +338,10 @@ def _read_parts(layout: RunLayout, step: int, *, only: str | None = None) -> dic
                 contents[file] = torch.load(path, map_location="cpu", weights_only=True)
             tree = contents[file] if name in OWN_FILE else contents[file][name]
         except (OSError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
+            whole = [layout.checkpoint(step) / name for name in sorted(manifest.files)]
+            foreign = unsupported(f"checkpoint {step} of {layout.id}", whole)
+            if foreign is not None:
+                raise foreign from error
             line = str(error).split("\n")[0]
             raise Corrupt(
                 f"checkpoint {step} of {layout.id}: {file} cannot be read ({line})"

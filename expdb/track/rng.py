@@ -17,6 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from expdb.errors import BadInput
+
+NAMES = ("python", "numpy", "torch", "cuda")
+
 
 def capture() -> dict[str, Any]:
     """Return the state of the global generators of this process; nothing is drawn from them."""
@@ -36,6 +40,17 @@ def capture() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "cuda": _cuda_states(),
     }
+
+
+def require(saved: Mapping[str, Any]) -> None:
+    """Refuse what `restore` could not restore whole.
+
+    Raises:
+        BadInput: a generator is missing.
+    """
+    for name in NAMES:
+        if name not in saved:
+            raise BadInput(f"the checkpoint has no generator of {name}")
 
 
 def restore(saved: Mapping[str, Any]) -> tuple[str, ...]:

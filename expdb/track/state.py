@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 OWN_FILE = ("model", "optim", "ema")
 """Parts that have a file of their own; all others share state.pt."""
+ALWAYS = {"ranks", "loop", "extra"}
+"""Parts that every checkpoint has."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,7 +156,8 @@ class State:
         groups = self._groups()
         present = {name for name, group in groups.items() if group}
         present |= {"scaler"} if self.scaler is not None else set()
-        notes = _compare_parts(present, set(parts) - {"ranks", "loop", "extra"}, fork=fork)
+        notes = _compare_parts(present | ALWAYS, set(parts), fork=fork)
+        mine = _mine(parts["ranks"].tree)
         with _own_hyperparameters(self, keep=fork):
             for name, group in groups.items():
                 if group:
@@ -165,7 +168,13 @@ class State:
         self.loop.from_plain(parts["loop"].tree)
         notes += self._take_scale(fork=fork)
         notes += _load_extra(self.extra, parts["extra"].tree, fork=fork)
-        notes += _load_rank(self.loader, parts["ranks"].tree)
+        if mine is None:
+            notes.append(
+                f"saved by {len(parts['ranks'].tree)} ranks, loaded by {_place()[1]}:"
+                " data order and random numbers differ"
+            )
+        else:
+            notes += _load_rank(self.loader, mine)
         return tuple(notes)
 
     def _groups(self) -> dict[str, dict[str, Any]]:
@@ -282,7 +291,8 @@ def _gather(mine: Any) -> list[Any]:
 def _compare_parts(here: set[str], there: set[str], *, fork: bool) -> list[str]:
     missing, unused = sorted(here - there), sorted(there - here)
     if missing:
-        raise BadInput(f"the checkpoint has no {missing[0]}; it has {', '.join(sorted(there))}")
+        has = ", ".join(sorted(there - ALWAYS))
+        raise BadInput(f"the checkpoint has no {missing[0]}; it has {has}")
     if unused and not fork:
         raise BadInput(f"the checkpoint has a {unused[0]}, and the State given has none")
     return [f"the checkpoint's {name} is not used" for name in unused]
@@ -308,7 +318,8 @@ def load_into(target: Any, tree: Any, name: str) -> None:
     try:
         unwrap(target).load_state_dict(tree)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        lines = said.splitlines() or [type(error).__name__]
         raise BadInput(
             f"the checkpoint's {name} does not fit: {lines[0].rstrip(':. ')}",
             details=tuple(line.strip() for line in lines[1:6]),
@@ -329,22 +340,41 @@ def _load_extra(extra: dict[str, Any], saved: Mapping[str, Any], *, fork: bool) 
     return notes
 
 
-def _load_rank(loader: Any, ranks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Restore the position of the loader and the generators of this rank."""
+def _place() -> tuple[int, int]:
+    """Return the rank of this process, and how many there are."""
     import torch.distributed as dist
 
     grouped = dist.is_available() and dist.is_initialized()
-    rank, world = (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
+    return (dist.get_rank(), dist.get_world_size()) if grouped else (0, 1)
+
+
+def _mine(ranks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return what this rank has saved; None where another number of ranks did.
+
+    Raises:
+        BadInput: the generators or the place of the loader are missing.
+    """
+    rank, world = _place()
     if world != len(ranks):
-        return [
-            f"saved by {len(ranks)} ranks, loaded by {world}: data order and random numbers differ"
-        ]
+        return None
     mine = ranks[rank]
+    for name, what in (("rng", "generators"), ("loader", "place of the loader")):
+        if name not in mine:
+            raise BadInput(f"the checkpoint has no {what}")
+    rng.require(mine["rng"])
+    return mine
+
+
+def _load_rank(loader: Any, mine: Mapping[str, Any]) -> list[str]:
+    """Restore the position of the loader and the generators of this rank."""
     notes = []
     if mine["loader"] is not None and hasattr(loader, "load_state_dict"):
         load_into(loader, mine["loader"], "loader")
     elif loader is not None:
-        notes.append("the loader has no state_dict: its data starts from the beginning")
+        lacks = "checkpoint has no place of the loader"
+        if not hasattr(loader, "load_state_dict"):
+            lacks = "loader has no state_dict"
+        notes.append(f"the {lacks}: its data starts from the beginning")
     return [*notes, *rng.restore(mine["rng"])]
 
 

@@ -32,7 +32,7 @@ CONFIG = st.one_of(
     st.just([1, "a"]),
 )
 ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-COUNTS = {"seed": "seed", "step": "last_step", "max_steps": "max_steps"}
+COUNTS = {"seed": "seed", "step": "last_step", "max_steps": "max_steps", "size": "bytes"}
 KEYS = ("optim.lr", "x.y")
 METRICS = ("val/loss", "eval/acc", "a b")
 WORDS = {
@@ -65,6 +65,7 @@ def runs(draw: st.DrawFn, at: int) -> Run:
         state=RunState(draw(st.sampled_from(WORDS["state"]))),
         minutes=draw(st.integers(0, 90)),
         max_steps=draw(st.sampled_from([None, 1, 2])),
+        bytes=draw(st.sampled_from([0, 1, 2])),
         config=config,
         points=points,
         objective=draw(st.sampled_from([None, objective])),

@@ -11,6 +11,9 @@ from expdb.errors import BadInput, ExpdbError, NotFound
 from expdb.index.reader import Reader, open_reader
 from expdb.query.listing import listing
 from expdb.query.results import ShownColumn
+from expdb.query.select import Selection, selected
+from expdb.report.listing import render
+from expdb.report.style import Style
 from expdb.store.store import Store
 from tests.query.made import make_run, write_run
 
@@ -137,3 +140,22 @@ def test_how_far_a_run_was_to_come_is_a_column_and_an_order(store: Store) -> Non
         found = listing(reader, columns=["run,step,max_steps"], sort="max_steps")
     assert found.columns[2] == ShownColumn("max_steps", "field")
     assert [row.extra.get("max_steps") for row in found.rows] == [300, 600, None]
+
+
+def test_the_size_of_a_run_is_a_column_an_order_and_a_filter(store: Store) -> None:
+    sizes = {"a": 2_000, "b": 0, "c": 3_000_000}
+    for at, (name, size) in enumerate(sizes.items()):
+        write_run(store, make_run(name * 10, value=1.8, minutes=at, bytes=size))
+    with open_reader(store) as reader:
+        assert order(reader, "-size") == "cccc aaaa bbbb"
+        assert order(reader, "size") == "bbbb aaaa cccc"
+        found = listing(reader, columns=["run,size"], sort="-size")
+        chosen = {
+            said: {run[0] for run in selected(reader, Selection(where=said), now_ms=0)}
+            for said in ("size > 1e6", "size <= 2000", "size = 0", "size is missing")
+        }
+    assert found.columns[1] == ShownColumn("size", "field")
+    assert [row.extra["size"] for row in found.rows] == [3_000_000, 2_000, 0]
+    assert list(chosen.values()) == [{"c"}, {"a", "b"}, {"b"}, set()]
+    style = Style(now_ms=1)
+    assert [line.split()[1] for line in render(found, style)[1:4]] == ["3.0", "2.0", "0"]

@@ -1,17 +1,12 @@
-"""A tiny decoder with dropout, its data, and a stand-in for the run handle; also run as a script.
+"""A tiny decoder with dropout, its data, and a stand-in for the run handle.
 
 Every generator has a say in the loss: dropout (torch), the loader's own generator, a coin of
-`random` and a shift of numpy. So a resume that forgets one of them is seen.
+`random` and a shift of numpy. Whole runs that stop and go on are in tests/resume.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import shutil
-import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -208,98 +203,3 @@ def train(run, state, *, steps, seed, at_step=None, num_micro=2, **options):
 
 def pairs(given, size):
     return [given[i : i + size] for i in range(0, len(given), size)]
-
-
-def forget(state, what):
-    """Make a state that loads all but one item."""
-    load = state.load
-
-    def load_without(parts, *, fork=False):
-        mine, optim = parts["ranks"].tree[0], parts["optim"].tree
-        if what in mine["rng"]:
-            state_before = {"torch": torch.get_rng_state(), "python": random.getstate()}
-            keys = torch.from_numpy(np.random.get_state()[1].copy())
-            state_before["numpy"] = {**mine["rng"]["numpy"], "keys": keys}
-            mine["rng"][what] = state_before[what]
-        elif what == "loader":
-            mine["loader"] = None
-        elif what == "optim":
-            optim["state"] = {}
-        elif what == "adam step":
-            for one in optim["state"].values():
-                one["step"] = torch.zeros_like(one["step"])
-        elif what == "sched":
-            parts["sched"].tree.update(state.scheds[""].state_dict())
-        elif what == "ema":
-            for tensor in parts["ema"].tree.values():
-                tensor.zero_()
-        elif what == "extra":
-            parts["extra"].tree["noise"] = {"generator": {"torch": torch.Generator().get_state()}}
-        return load(parts, fork=fork)
-
-    state.load = load_without
-    return state
-
-
-def train_once(job):
-    """Train from nothing; a signal of `job` comes to this process after update `at`."""
-    sent = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}.get(job.get("signal"))
-
-    def at_step(step):
-        if step == job["at"]:
-            os.kill(os.getpid(), sent)
-
-    torch.manual_seed(job["seed"])
-    run, out = StandIn(job["folder"]), Path(job["folder"] + ".json")
-    try:
-        trace = train(run, build(), steps=40, seed=job["seed"], at_step=at_step if sent else None)
-        out.write_text(json.dumps(trace))
-    finally:
-        Path(job["folder"] + ".events").write_text(json.dumps(run.events))
-
-
-def in_a_child(work, *arguments):
-    """Do `work` in a forked process and return how it ended: exit status, or minus the signal."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work(*arguments)
-            status = 0
-        except SystemExit as stop:
-            status = stop.code
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def resume_all(job):
-    """Go on from copies of checkpoints, one after the other; return name -> trace."""
-    traces = {}
-    for index, one in enumerate(job["resumes"]):
-        copy = Path(job["folder"]) / f"resumed-{index}"
-        shutil.copytree(one["run"], copy)
-        random.seed(90 + index)
-        torch.manual_seed(90 + index)  # weights that a forgotten load would leave behind
-        step = one["step"]
-        for goal in one.get("stops", ()):
-            train(StandIn(copy, attempt=2, resumed_from=step), build(), steps=goal, seed=70)
-            step = goal
-        run = StandIn(copy, attempt=3, resumed_from=step)
-        state = forget(build(), one.get("without"))
-        traces[one["name"]] = train(run, state, steps=40, seed=80 + index)
-    return traces
-
-
-def main(job):
-    """Do one job in a process of its own, and print its answer as JSON."""
-    if "resumes" in job:
-        answer = resume_all(job)
-    else:
-        build()  # what torch loads on the way is loaded before the forks
-        answer = [in_a_child(train_once, one) for one in job["trainings"]]
-    sys.stdout.write(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

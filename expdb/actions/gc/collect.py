@@ -1,10 +1,13 @@
-"""`expdb gc`: checkpoints beyond what runs keep go to the trash, pins nobody needs are dropped.
+"""`expdb gc`: checkpoints beyond what runs keep and lists of packages that no run names go to the
+trash, pins nobody needs are dropped, runs of many parts are folded.
 
     before  {"checkpoints": [], "pins": []}
-    after   {"checkpoints": [[run, step], ...] set aside, "pins": [commit, ...] dropped,
+    after   {"checkpoints": [[run, step], ...] set aside, "packages": [digest, ...] set aside,
+             "pins": [commit, ...] dropped, "folded": [run, ...],
              "purged": [path in the trash, ...] deleted for good}
 
-Invariant: without a purge all of it can be undone. The op comes first; every checkpoint is looked
+Invariant: without a purge all of it can be undone; folding loses no point, so nothing is to be
+undone there. The op comes first; every checkpoint is looked
 at again under the lock of its run, every pin under the lock of the repository.
 """
 
@@ -15,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from expdb.actions.gc.checkpoints import Override, checkpoint_items, still_goes
+from expdb.actions.gc.packages import package_items, set_aside
+from expdb.actions.gc.parts import fold, part_items
 from expdb.actions.gc.pins import pin_items
 from expdb.actions.gc.results import GcItem, GcPlan, GcResult
 from expdb.actions.gc.trash import purge, trash_items
@@ -27,7 +32,7 @@ from expdb.git.stores import dropping
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Op
-from expdb.store import ops, trash_checkpoints
+from expdb.store import ops, packages, trash_checkpoints
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout
 from expdb.store.protected import needed_steps
@@ -35,6 +40,8 @@ from expdb.store.recover import run_lock
 from expdb.store.runs import find_run_dir
 from expdb.store.status import relist
 from expdb.store.store import Store
+
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +69,14 @@ def plan_gc(
     if runs is None:
         runs = [str(row[0]) for row in reader.rows("SELECT id FROM runs ORDER BY created_at_ms")]
     items = list(checkpoint_items(reader, list(runs), wanted.rule, problems))
+    items += part_items(reader, runs, problems)
     layout = reader.store.layout
     if wanted.runs is None or wanted.purge_ms is not None:
         items += trash_items(layout, now_ms=now_ms, purge_ms=wanted.purge_ms)
+    purged = [layout.root / one.path for one in items if one.kind == "trash" and one.goes]
+    if wanted.runs is None:
+        items += package_items(layout, problems, purged=purged)
     if worktree is not None and wanted.runs is None:
-        purged = [layout.root / one.path for one in items if one.kind == "trash" and one.goes]
         items += pin_items(reader.store, worktree, problems, purged=purged)
     left = sum(one.bytes for one in items if one.kind == "trash" and not one.goes)
     return GcPlan(items=tuple(items), problems=tuple(problems), trash_bytes=left)
@@ -91,8 +101,9 @@ def collect(
         op = _op(plan, worktree)
         ops.write_op(store.layout, op)
         done = _set_aside(reader, plan.going("checkpoint"), wanted.rule, op.id, left)
-        gone = _purge(store, plan.going("trash"), left)
-        done += gone
+        done += _purge(store, plan.going("trash"), left)
+        done += fold(store, plan.going("parts"), left)
+        done += set_aside(store.layout, plan.going("packages"), op.id, left)
         pins = plan.going("pin")
         if worktree is not None and pins:
             done += _drop_pins(store, worktree, pins, left)
@@ -103,7 +114,9 @@ def _op(plan: GcPlan, worktree: WorkTree | None, *, undoes: str | None = None) -
     moved = plan.going("checkpoint")
     after: dict[str, list[Any]] = {
         "checkpoints": [[item.run, item.step] for item in moved],
+        "packages": [item.what for item in plan.going("packages")],
         "pins": [item.what for item in plan.going("pin")],
+        "folded": [item.run for item in plan.going("parts")],
         "purged": [item.path for item in plan.going("trash")],
     }
     return Op(
@@ -121,13 +134,15 @@ def _op(plan: GcPlan, worktree: WorkTree | None, *, undoes: str | None = None) -
 
 
 def _words(after: Mapping[str, Sequence[object]]) -> str:
-    names = (("checkpoints", "checkpoint"), ("pins", "pin"), ("purged", "purged"))
-    parts = []
-    for key, word in names:
-        if number := len(after[key]):
-            plural = "" if number == 1 or key == "purged" else "s"
-            parts.append(f"{number:,} {word}{plural}")
-    return ", ".join(parts)
+    names = {
+        "checkpoints": ("checkpoint", "checkpoints"),
+        "pins": ("pin", "pins"),
+        "packages": ("list of packages", "lists of packages"),
+        "folded": ("run folded", "runs folded"),
+        "purged": ("purged", "purged"),
+    }
+    found = {key: len(after.get(key, ())) for key in names}
+    return ", ".join(f"{n:,} {names[key][n > 1]}" for key, n in found.items() if n)
 
 
 def _set_aside(
@@ -143,17 +158,20 @@ def _set_aside(
         try:
             layout = RunLayout(find_run_dir(store.root, run))
             with run_lock(store.root, layout):
-                moved = 0
+                going: dict[int, GcItem] = {}
                 for item in wanted:
                     assert item.step is not None
                     if why := still_goes(reader, item, rule, needed):
                         left.append(f"{item.what} stays: {why}")
                         continue
-                    trash_checkpoints.set_aside(store.layout, layout, item.step, op=op)
-                    moved += 1
+                    going[item.step] = item
+                if not going:
+                    continue
+                relist(layout, CHECKPOINTS, without=map(layout.checkpoint, going))
+                for step, item in going.items():
+                    trash_checkpoints.set_aside(store.layout, layout, step, op=op)
                     done.append(item)
-                if moved:
-                    relist(layout, layout.checkpoints.name)
+                relist(layout, CHECKPOINTS)  # so that an index which looked meanwhile looks again
         except (NotFound, Conflict) as error:
             left.append(f"{run} stays: {error.message}")
     return done
@@ -206,14 +224,16 @@ def undo_gc(reader: Reader, op: Op, worktree: WorkTree | None) -> tuple[Op, str]
     there = [one for one in moved if trash_checkpoints.is_there(store.layout, *one, op=op.id)]
     pins = [str(commit) for commit in op.after["pins"]]
     can = [commit for commit in pins if worktree is not None and has_object(worktree, commit)]
-    if not there and not can:
+    lists = [str(name) for name in op.after.get("packages", ())]
+    lists = [name for name in lists if packages.is_there(store.layout, name, op=op.id)]
+    if not there and not can and not lists:
         raise Refused(f"nothing that op {op.id} moved is in the trash any more", hint="expdb ops")
     undo = Op(
         id=new_id(),
         kind="undo",
         created_at_ms=ops.now_ms(),
         what=f"undo of {op.id[:4]}",
-        before={"checkpoints": [list(one) for one in there], "pins": can},
+        before={"checkpoints": [list(one) for one in there], "packages": lists, "pins": can},
         after={"checkpoints": [], "pins": []},
         undoes=op.id,
         who=ops.who(),
@@ -223,10 +243,13 @@ def undo_gc(reader: Reader, op: Op, worktree: WorkTree | None) -> tuple[Op, str]
     with writing(store):
         ops.write_op(store.layout, undo)
         back = _put_back(store, there, op.id)
+        for name in lists:
+            packages.put_back(store.layout, name, op=op.id)
     if worktree is not None:
         for commit in can:
             set_ref(worktree, f"pins/{commit}", commit)
-    return undo, f"{_words({'checkpoints': list(back), 'pins': list(can), 'purged': []})} back"
+    words = _words({"checkpoints": back, "pins": can, "packages": lists})
+    return undo, f"{words} back"
 
 
 def _put_back(store: Store, moved: Collection[tuple[str, int]], op: str) -> list[tuple[str, int]]:
@@ -239,5 +262,5 @@ def _put_back(store: Store, moved: Collection[tuple[str, int]], op: str) -> list
         with run_lock(store.root, layout):
             if trash_checkpoints.put_back(store.layout, layout, step, op=op):
                 back.append((run, step))
-                relist(layout, layout.checkpoints.name)
+                relist(layout, CHECKPOINTS)
     return back

@@ -17,7 +17,7 @@ from expdb.git.objects import REFS
 from expdb.git.stores import FOLDER, registered
 from expdb.git.worktree import WorkTree
 from expdb.store import attempts
-from expdb.store.layout import RunLayout
+from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.ops import read_ops
 from expdb.store.store import Store, open_store
 
@@ -80,15 +80,24 @@ def _needed(store_id: str, root: Path, purged: Collection[Path]) -> Iterator[str
     if store.id != store_id:
         raise NotFound(f"another store is there, {store.id}")
     layout = store.layout
-    folders = [path for top in sorted(root.glob("exp=*")) for path in _inside(top)]
-    folders += [path for path in _inside(layout.trash) if path not in purged]
-    for repair in layout.trash.glob("fsck-*"):
-        folders += [path for top in repair.glob("exp=*") for path in _inside(top)]
-    for folder in folders:
+    for folder in run_folders(layout, purged):
         yield from _of_run(RunLayout(folder))
     for op in read_ops(layout):
         if not is_of_gc(op):  # it names what it dropped
             yield from _texts((op.before, op.after))
+
+
+def run_folders(layout: StoreLayout, purged: Collection[Path]) -> list[Path]:
+    """Return the folders of all runs of a store, those in its trash too but not `purged` ones.
+
+    Raises:
+        OSError: a folder may not be looked into.
+    """
+    folders = [path for top in sorted(layout.root.glob("exp=*")) for path in _inside(top)]
+    folders += [path for path in _inside(layout.trash) if path not in purged]
+    for repair in layout.trash.glob("fsck-*"):
+        folders += [path for top in repair.glob("exp=*") for path in _inside(top)]
+    return folders
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["checkpoint", "trash", "pin"]
+Kind = Literal["checkpoint", "trash", "parts", "packages", "pin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +14,13 @@ class GcItem:
 
     kind: Kind
     what: str
-    """`k3f9x2m7qd@300`, the id of a run in the trash, a commit."""
+    """`k3f9x2m7qd@300`, the id of a run or of a thing in the trash, a digest, a commit."""
     name: str
     """The run's experiment with its variant; empty where there is none."""
     path: str
     """Relative to the store, with forward slashes; a pin's ref."""
     bytes: int
+    """Of parts: what the files take that were folded long enough ago to go."""
     goes: bool
     why: str
     """Why it stays or goes: `best`, `tag v1`, `beyond keep: last 2, best 1`."""

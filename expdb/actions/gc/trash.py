@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from expdb.actions.gc.results import GcItem
-from expdb.store import files, trash, trash_checkpoints
+from expdb.store import files, packages, trash, trash_checkpoints
 from expdb.store.layout import StoreLayout
 from expdb.store.status import sizes
 from expdb.text import age, plain
@@ -27,6 +27,10 @@ def trash_items(layout: StoreLayout, *, now_ms: int, purge_ms: int | None) -> It
     for one in trash_checkpoints.entries(layout):
         what = f"{one.run}@{one.step}"
         yield _item(layout, one.path, one.removed_at_ms, now_ms, purge_ms, one.bytes, "", what)
+    for path in packages.in_trash(layout):
+        when = int(path.stat().st_ctime * 1000)
+        size = sum(sizes(path).values())
+        yield _item(layout, path, when, now_ms, purge_ms, size, "", "lists of packages")
     for path in sorted(layout.trash.glob(f"{REPAIR}*")):
         if path.is_dir() and not path.is_symlink():
             when = int(path.stat().st_ctime * 1000)

@@ -23,13 +23,13 @@ from expdb.query.filters.tokens import READING
 Reading = Literal["last", "best", "min", "max", "at"]
 FieldName = Literal[
     "state", "seed", "label", "study", "age", "commit", "host", "experiment", "variant", "name",
-    "run", "step", "max_steps",
+    "run", "step", "max_steps", "size",
 ]  # fmt: skip
 FIELDS: Final[Mapping[str, FieldName]] = {
     "state": "state", "seed": "seed", "label": "label", "study": "study", "age": "age",
     "commit": "commit", "host": "host", "experiment": "experiment", "exp": "experiment",
     "variant": "variant", "name": "name", "run": "run", "id": "run",
-    "step": "step", "max_steps": "max_steps",
+    "step": "step", "max_steps": "max_steps", "size": "size",
 }  # fmt: skip
 MAX_NEAR: Final = 3
 _WITH_READING: Final = re.compile(rf"(.+)\.({READING})", re.DOTALL)

@@ -25,6 +25,7 @@ PLACES: Final[Mapping[str, str]] = {
     "state": "r.state", "study": "r.study", "host": "r.host", "experiment": "r.experiment",
     "variant": "r.variant", "name": "r.name", "commit": 'r."commit"', "run": "r.id",
     "seed": "r.seed", "step": "r.last_step", "max_steps": "r.max_steps",
+    "size": "r.bytes",
 }  # fmt: skip
 BY_PREFIX: Final = frozenset(["commit", "run"])
 NUMBER_KINDS: Final = "p.kind IN ('int', 'float') AND p.number IS NOT NULL AND NOT isnan(p.number)"

@@ -20,7 +20,7 @@ from expdb.query.filters.nodes import Op, Test, Value
 Typed = bool | int | float | str | None
 ORDERED: Final = frozenset(["<", "<=", ">", ">="])
 STATES: Final = tuple(state.value for state in RunState)
-NUMBERS: Final = frozenset(["seed", "step", "max_steps"])
+NUMBERS: Final = frozenset(["seed", "step", "max_steps", "size"])
 WITHOUT_ORDER: Final = frozenset(["state", "label", "commit", "run"])
 MAX_INT: Final = 10**38
 _NUMBER: Final = re.compile(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from expdb.errors import Corrupt
 from expdb.store import points, series, writers
 from expdb.store.fsck.journals import KEPT, all_journals, entries, frames, note_journal, note_kept
-from expdb.store.fsck.report import Notes
+from expdb.store.fsck.report import Kind, Notes
 from expdb.store.journal import Values
 from expdb.store.layout import RunLayout, is_passed_over
 from expdb.store.parts import PartEntry, read_folded, read_list, read_part
@@ -210,7 +210,20 @@ def _note_parts(
         if why is not None:
             said = why or f"{path.name} is on no list: its points are not read"
             if not (found.list_problem and not why):  # the list's own finding says it
-                notes.say("damaged", f"points/{path.name}", said, can_mend=True)
+                kind: Kind = "leftover" if _is_of_a_folding(path, found) else "damaged"
+                notes.say(kind, f"points/{path.name}", said, can_mend=True)
+
+
+def _is_of_a_folding(path: Path, found: RankPoints) -> bool:
+    """Tell whether a part is what a folding had written that was killed before its list.
+
+    The next `gc` writes it again.
+    """
+    first, last = _range(path)
+    inside = [one for one in found.entries if first <= one.first_seq and one.last_seq <= last]
+    ends = {one.last_seq + 1 for one in inside} | {first}
+    is_one = all(one.first_seq in ends for one in inside) and last + 1 in ends
+    return len(inside) > 1 and is_one
 
 
 def salvaged(layout: RunLayout, found: RankPoints) -> dict[str, list[Values]]:

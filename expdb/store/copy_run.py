@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -174,14 +174,17 @@ def carry_out(src: RunLayout, dst: RunLayout, files: Files, update: Update, way:
     mark.unlink()
 
 
-def clear_leftovers(folder: Path, tag: str) -> None:
-    """Remove what a kill left of copies of runs into the folder of an experiment."""
+def clear_leftovers(folder: Path, tag: str, *, but: Collection[str]) -> None:
+    """Remove what a kill left of copies into the folder of an experiment, of runs that are there
+    now or that are none of `but`.
+    """
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names only
     except OSError:
         return
     for name in names:
-        if name.startswith(f"{TEMP}run=") and name.endswith(f"-{tag}"):
+        run = name.removeprefix(f"{TEMP}run=").removesuffix(f"-{tag}")
+        if name == f"{TEMP}run={run}-{tag}" and (run not in but or f"run={run}" in names):
             shutil.rmtree(folder / name, ignore_errors=True)
 
 

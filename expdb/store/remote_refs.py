@@ -24,7 +24,7 @@ from expdb.model import Ref
 from expdb.store import ops, refs
 from expdb.store.files import fsync_dir, read_regular, reason, write_bytes
 from expdb.store.ids import PATTERN, is_id
-from expdb.store.layout import StoreLayout, encode_name
+from expdb.store.layout import StoreLayout, decode_name, encode_name
 from expdb.store.remote_place import Place, is_folder, require_folder
 from expdb.text import plain
 
@@ -99,6 +99,12 @@ def pull_refs(layout: StoreLayout, store_id: str, place: Place) -> Mirrored:
 def mirror_of(layout: StoreLayout, remote: str) -> Path:
     """Return the folder of what is known of a remote."""
     return layout.refs / FOLDER / encode_name(remote)
+
+
+def pulled_remotes(layout: StoreLayout) -> list[str]:
+    """Return the remotes of which a pull found refs; costs one failed look where there are none."""
+    names = (decode_name(name) for name in _names(layout.refs / FOLDER))
+    return [name for name in names if name is not None]
 
 
 def forget_refs(layout: StoreLayout, remote: str) -> None:

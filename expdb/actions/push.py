@@ -31,7 +31,14 @@ from expdb.store.fold_parts import fold_parts, is_over
 from expdb.store.layout import RunLayout
 from expdb.store.packages import bring_packages
 from expdb.store.remote_code import commits_in, push_code, read_packs
-from expdb.store.remote_place import Place, open_place, require_apart, runs_in, writing_to
+from expdb.store.remote_place import (
+    Place,
+    clear_old,
+    open_place,
+    require_apart,
+    runs_in,
+    writing_to,
+)
 from expdb.store.remote_refs import push_refs
 from expdb.store.remotes import Remote
 from expdb.store.run_files import list_files
@@ -95,6 +102,7 @@ def _pushed(
         if runs is None:
             for experiment in place.root.glob("exp=*"):
                 clear_leftovers(experiment, way.tag, but={item.run for item in items})
+        clear_old(place, store.id)
         found = push_refs(store.layout, store.id, place, {run for run, _ in runs_in(place)})
         refs, ops = found.refs, found.ops
     return Exchanged(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from expdb.git.objects import REFS
@@ -42,11 +42,12 @@ def are_whole(worktree: WorkTree, commits: Iterable[str]) -> bool:
 
 @contextmanager
 def packed(
-    worktree: WorkTree, commits: Collection[str], without: Collection[str]
+    worktree: WorkTree, commits: Collection[str], without: Collection[str], *, tag: str
 ) -> Iterator[Path | None]:
     """Give a pack of all that `commits` need beyond what `without` need, for the block's length.
 
-    All are commits of this repository. None where there is nothing beyond.
+    All are commits of this repository. None where there is nothing beyond. `tag` names who asks: of
+    one who asked before and was killed, what is left goes.
 
     Raises:
         GitError: git cannot make it, as where a clone is partial.
@@ -54,14 +55,19 @@ def packed(
     """
     worktree.private_dir.mkdir(exist_ok=True)
     lines = [*sorted(commits), *(f"^{one}" for one in sorted(without))]
-    with TemporaryDirectory(prefix=".tmp-pack-", dir=worktree.private_dir) as folder:
+    folder = worktree.private_dir / f".tmp-pack-{tag}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
         words = ("pack-objects", "--revs", "--quiet", "--non-empty", "--delta-base-offset")
         worktree.git(
             ("-c", "pack.packSizeLimit=0", *words, f"{folder}/objects"),
             stdin="".join(f"{line}\n" for line in lines).encode(),
             timeout_s=TIMEOUT_S,
         )
-        yield next(Path(folder).glob("objects-*.pack"), None)
+        yield next(folder.glob("objects-*.pack"), None)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def take_in(worktree: WorkTree, path: Path) -> None:

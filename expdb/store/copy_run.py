@@ -14,7 +14,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -98,7 +99,8 @@ def copy_new(src: RunLayout, home: Path, files: Files, way: Way) -> None:
     folded = _folded(src, files)
     wanted = {path: at for path, at in files.items() if path not in folded}
     temp = RunLayout(home.with_name(f"{TEMP}{home.name}-{way.tag}"))
-    copy_tree(src.root, temp.root, wanted, sums=_sums(src, files, way), tick=way.tick)
+    with _no_trace(temp.root):
+        copy_tree(src.root, temp.root, wanted, sums=_sums(src, files, way), tick=way.tick)
     if folded:
         for path in (path for path in wanted if kind_of(path) == "list"):
             write_list(temp.root / path, read_list(temp.root / path))
@@ -149,12 +151,14 @@ def carry_out(src: RunLayout, dst: RunLayout, files: Files, update: Update, way:
 
     mark = _mark(dst, way.tag)
     was_cut_off = os.path.lexists(mark)
+    for step in update.checkpoints:  # all are looked at before anything is changed
+        _copy_checkpoint(src, dst, files, step, way)
     mark.touch()
     sums = [path for path in update.files if kind_of(path) == "derived"]
     for path in (*update.parts, *sorted({*update.files} - {*sums}, key=_items_first)):
         put(path)
     for step in update.checkpoints:
-        _put_checkpoint(src, dst, files, step, way)
+        checkpoints.put_in_place(dst, step)
     _require_unchanged(src, files)
     for number in update.attempts:
         _put_folder(src, dst, files, f"attempts/{number}", way)
@@ -253,13 +257,23 @@ def _copy_folder(src: RunLayout, files: Files, folder: str, temp: Path, way: Way
     copy_tree(src.root / folder, temp, below, sums=sums, tick=way.tick)
 
 
-def _put_checkpoint(src: RunLayout, dst: RunLayout, files: Files, step: int, way: Way) -> None:
-    if not os.path.lexists(dst.checkpoint(step)):
-        _put_folder(src, dst, files, f"checkpoints/step={step}", way)
-        return
-    # A later attempt has saved this step again, as it did where it ran.
-    _copy_folder(src, files, f"checkpoints/step={step}", checkpoints.temp_dir(dst, step), way)
-    checkpoints.put_in_place(dst, step)
+def _copy_checkpoint(src: RunLayout, dst: RunLayout, files: Files, step: int, way: Way) -> None:
+    """Copy a checkpoint under its temporary name; one of this step may be there, as where a later
+    attempt has saved the step again.
+    """
+    temp = checkpoints.temp_dir(dst, step)
+    with _no_trace(temp):
+        _copy_folder(src, files, f"checkpoints/step={step}", temp, way)
+
+
+@contextmanager
+def _no_trace(temp: Path) -> Iterator[None]:
+    """Remove a copy of what turns out to be unfit; one that is only cut off stays for the next."""
+    try:
+        yield
+    except (Corrupt, Refused):
+        shutil.rmtree(temp, ignore_errors=True)
+        raise
 
 
 def _append(path: Path, lines: bytes, *, is_shared: bool) -> None:

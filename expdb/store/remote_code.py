@@ -92,7 +92,7 @@ def push_code(worktree: WorkTree, place: Place, commits: Collection[str], *, tag
     require_folder(place.code)
     temp = place.code / f".tmp-{tag}"
     shutil.rmtree(temp, ignore_errors=True)
-    with packed(worktree, new, there) as path:
+    with packed(worktree, new, there, tag=tag) as path:
         temp.mkdir()
         if path is not None:
             seen = path.stat()

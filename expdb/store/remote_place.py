@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,8 @@ from expdb.store.remotes import Remote
 
 MARK: Final = "remote.json"
 EXPERIMENT: Final = "exp="
+OLD_S: Final = 86_400.0
+"""Younger temporary files may be in use, also where a clock is wrong by hours."""
 
 
 class Place:
@@ -160,6 +163,21 @@ def require_folder(path: Path) -> None:
         pass
     if not is_folder(path):
         raise Refused(f"{path} is no folder of the remote: a link, or a file")
+
+
+def clear_old(place: Place, store_id: str) -> None:
+    """Remove temporary files that kills left beside the small files that every store writes."""
+    own = place.stores / store_id
+    folders = (place.root, place.packages, place.root / "locks", own / "refs", own / "ops")
+    months = [own / "ops" / name for name in _names(own / "ops")]
+    now = time.time()
+    for path in (path for folder in (*folders, *months) for path in folder.glob(".tmp-*")):
+        try:
+            seen = os.lstat(path)
+            if stat.S_ISREG(seen.st_mode) and now - seen.st_mtime > OLD_S:
+                path.unlink()
+        except OSError:
+            continue
 
 
 @contextmanager

@@ -388,6 +388,20 @@ def test_points_are_the_same(two: tuple[World, World], lab: Path) -> None:
     assert tables[0].equals(tables[2])
 
 
+def test_old_temporary_files_of_kills_go(two: tuple[World, World], lab: Path) -> None:
+    one, _ = two
+    one.run()
+    pushed(one)
+    names = ("locks/.tmp-a", f"stores/{one.store.id}/refs/.tmp-b", "packages/.tmp-c", ".tmp-d")
+    (lab / "packages").mkdir(exist_ok=True)
+    for name in names:
+        (lab / name).write_text("x")
+        os.utime(lab / name, (1, 1))
+    (lab / "locks/.tmp-new").write_text("x")
+    pushed(one)
+    assert [path.name for path in lab.rglob(".tmp-*")] == [".tmp-new"]
+
+
 def test_a_push_that_is_under_way_keeps_another_out(two: tuple[World, World], lab: Path) -> None:
     one, _ = two
     one.run()

@@ -15,7 +15,16 @@ from expdb.errors import BadInput, Corrupt, ExpdbError, NotFound, Refused
 from expdb.store.remotes import read_remotes
 from expdb.store.runs import read_run
 from tests.actions.conftest import World
-from tests.actions.exchanged import MakeWorld, contents, linked, outcomes, pulled, pushed, rich
+from tests.actions.exchanged import (
+    MakeWorld,
+    contents,
+    linked,
+    outcomes,
+    pulled,
+    pushed,
+    resumed,
+    rich,
+)
 
 Harm = Callable[[Path], object]
 
@@ -110,6 +119,26 @@ def test_a_run_that_is_not_sound_is_refused_by_name_and_the_others_come(
     assert all(
         path.resolve().is_relative_to(other.store.root) for path in other.store.root.rglob("*")
     )
+
+
+def test_weights_that_are_damaged_on_their_way_change_nothing_of_a_run_that_is_here(
+    two: tuple[World, World], lab: Path
+) -> None:
+    one, other = two
+    run = rich(one, state="preempted")
+    pushed(one)
+    pulled(other)
+    resumed(one, run)
+    pushed(one)
+    model = next(lab.glob(f"exp=*/run={run}/checkpoints/step=400/model.pt"))
+    data = model.read_bytes()
+    model.write_bytes(data[:-1] + b"?")
+    before = contents(other.folder(run))
+    assert outcomes(pulled(other)) == {run: "refused"}
+    assert contents(other.folder(run)) == before
+    model.write_bytes(data)
+    assert outcomes(pulled(other)) == {run: "updated"}
+    assert contents(other.folder(run)) == contents(one.folder(run))
 
 
 @pytest.mark.parametrize("harm", ["a link to a folder", "a run.json that is a folder", "a pipe"])
@@ -233,8 +262,8 @@ def test_another_folder_under_the_same_path_is_not_taken_for_it(
     lab.rmdir()
     shutil.move(lab.with_name("away"), lab)
     assert outcomes(pushed(one)) == {run: "same"}
+    lab.with_name("new").mkdir()
     with pytest.raises(Refused, match="already"):
-        lab.with_name("new").mkdir()
         add(one.store, "lab", lab.with_name("new"))
     remove(one.store, "lab")
     assert (lab / "remote.json").is_file()

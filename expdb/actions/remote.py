@@ -6,6 +6,7 @@ Naming one is a setting of this store, as in git: it moves no ref and no run, an
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,9 +51,17 @@ def remote_rows(store: Store) -> list[RemoteRow]:
             runs = sum(1 for _ in runs_in(open_place(remote)))
         except ExpdbError as error:
             problem = error.message
-        found = sorted(named_refs(store.layout, [remote.name]).values(), key=lambda ref: ref.name)
-        rows.append(RemoteRow(remote=remote, runs=runs, refs=tuple(found), problem=problem))
+        refs = tuple(_shortest(remote.name, named_refs(store.layout, [remote.name])))
+        rows.append(RemoteRow(remote=remote, runs=runs, refs=refs, problem=problem))
     return rows
+
+
+def _shortest(remote: str, found: dict[str, Ref]) -> Iterator[Ref]:
+    """Yield refs, sorted, without those that a shorter word names too."""
+    for name, ref in sorted(found.items()):
+        shorter = found.get("/".join([remote, *name.split("/")[2:]]))
+        if shorter is None or (shorter.run, shorter.step) != (ref.run, ref.step):
+            yield ref
 
 
 def add(store: Store, name: str, folder: Path) -> Remote:

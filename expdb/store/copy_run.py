@@ -26,7 +26,7 @@ from expdb.store.files import fsync_dir, read_regular, write_bytes
 from expdb.store.layout import RunLayout
 from expdb.store.parts import read_folded, read_list, write_list
 from expdb.store.remote_place import is_folder, require_folder
-from expdb.store.run_files import TEMP, Files, copy_tree, list_files, no_tick, put_file
+from expdb.store.run_files import TEMP, UPDATE, Files, copy_tree, list_files, no_tick, put_file
 from expdb.store.run_merge import CHECKPOINT, Update, kind_of, plan_update
 from expdb.store.status import read_status, sizes, write_status
 
@@ -193,7 +193,7 @@ def clear_leftovers(folder: Path, tag: str, *, but: Collection[str]) -> None:
 
 
 def _mark(dst: RunLayout, tag: str) -> Path:
-    return dst.root / f"{TEMP}update-{tag}"
+    return dst.root / f"{UPDATE}{tag}"
 
 
 def _items_first(path: str) -> tuple[bool, str]:

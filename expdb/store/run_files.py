@@ -15,11 +15,14 @@ from pathlib import Path
 
 from expdb.errors import Conflict, Corrupt, Refused
 from expdb.store.files import fsync_dir, open_regular
+from expdb.store.folders import names_in
 from expdb.store.layout import is_passed_over
 from expdb.text import plain
 
 CHUNK = 1 << 20
 TEMP = ".tmp-"
+UPDATE = f"{TEMP}update-"
+"""Begins the name of the file that a run has while an update of it is under way, or cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,11 @@ def list_files(root: Path) -> dict[str, FileAt]:
                 else:
                     raise Refused(f"{plain(path)} is no regular file")
     return dict(sorted(found.items()))
+
+
+def is_being_updated(root: Path) -> bool:
+    """Tell whether an update of a run from another place is under way, or was cut off."""
+    return any(name.startswith(UPDATE) for name in names_in(root))
 
 
 def are_same(src: Path, dst: Path, one: FileAt, other: FileAt) -> bool:

@@ -14,6 +14,7 @@ from expdb.store import artifacts, owner
 from expdb.store.files import write_json
 from expdb.store.layout import RunLayout
 from expdb.store.marks import add_event, add_mark
+from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
 from expdb.store.remotes import find_remote
 from expdb.store.status import Status, read_status, write_status
@@ -74,8 +75,9 @@ def rich(world: World, experiment: str = "baseline", **facts: object) -> str:
     body = {"id": "e1", "task": "cloze", "step": 300, "metrics": {"acc": 0.4}}
     write_json(layout.evals / "e1.json", body, durable=False)
     (layout.evals / "e1.items.parquet").write_bytes(os.urandom(500))
-    layout.media.mkdir()
-    (layout.media / "text-a1-r0-1.parquet").write_bytes(os.urandom(500))
+    media = MediaRecorder(layout, run=run, attempt=1)
+    media.add("text", "sample", 100, 1_700_000_000_000, {"text": "once upon a time"})
+    media.close()
     add_event(layout, 3, "warn", "grad_spike", "z 7.1 > 6")
     add_mark(layout, "label", "keep")
     add_mark(layout, "note", "a note")

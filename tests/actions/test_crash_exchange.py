@@ -56,7 +56,7 @@ def sound(root: Path, sources: dict[str, list[list[float]]]) -> None:
 
 
 def traces(root: Path) -> list[str]:
-    """Temporary names but those that every small file is written under: they go when they are old."""
+    """Temporary names but those of every small file, which go when they are old."""
     found = [path.relative_to(root).as_posix() for path in root.rglob(".tmp-*")]
     return [path for path in found if not re.search(r"\.tmp-.+-[0-9a-f]{8}$", path)]
 

@@ -102,7 +102,7 @@ def test_rollback_names_where_the_code_is(clone, mine, tmp_path) -> None:
     shutil.move(tmp_path / "lab/code", away)
     done = clone("pull")
     assert done.code == 0
-    assert "  code of 1 run is not here: " in done.err
+    assert "  code of 2 runs is not here: " in done.err
     shutil.move(away, tmp_path / "lab/code")
     done = clone("rollback", "exp07_code", "-y")
     assert done.code == 4

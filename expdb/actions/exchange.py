@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from expdb.errors import Conflict, ExpdbError
+from expdb.git.packs import COMMIT
 from expdb.model import Pin
 from expdb.store import attempts as attempt_files
-from expdb.store.copy_run import Brought, Way, bring
+from expdb.store.copy_run import Brought, Way, bring, is_same
 from expdb.store.files import reason
 from expdb.store.layout import RunLayout
 from expdb.store.remotes import Remote
-from expdb.store.run_files import Files
+from expdb.store.run_files import Files, list_files
 from expdb.text import plain
 
 Outcome = Literal["new", "updated", "same", "behind", "skipped", "refused"]
@@ -84,6 +85,8 @@ class Item:
     src: RunLayout
     home: Path
     files: Files = field(default_factory=dict)
+    commits: set[str] = field(default_factory=set)
+    """Those that its pins name, where they have the form of ids."""
     brought: Brought | None = None
     wants_old: bool = True
     why: str = ""
@@ -166,6 +169,18 @@ def carry(items: Collection[Item], way: Way, each: Callable[[Item, Way], None], 
         trying(item, lambda item=item: each(item, counted))  # type: ignore[misc]
 
 
+def is_same_item(item: Item, way: Way) -> bool:
+    """Tell whether there is nothing to bring of a run, by sizes and times; note its files."""
+    try:
+        item.files = list_files(item.src.root)
+    except FileNotFoundError:
+        return False  # it is being written
+    if not is_same(item.home, item.files, way.tag):
+        return False
+    item.brought = Brought(outcome="same")
+    return True
+
+
 def bring_item(item: Item, way: Way, *, dry_run: bool = False) -> None:
     """Bring one run, or find out what there is to bring."""
     item.brought = bring(
@@ -173,9 +188,10 @@ def bring_item(item: Item, way: Way, *, dry_run: bool = False) -> None:
     )
 
 
-def pins_of(layout: RunLayout) -> list[Pin]:
-    """Return the pins of the attempts of a run, those that can be read."""
-    return [pin for pin, _ in _attempts(layout)]
+def commits_of(layout: RunLayout) -> set[str]:
+    """Return the commits that the attempts of a run are pinned to, as far as they can be read."""
+    found = (pin.pinned for pin, _ in _attempts(layout))
+    return {one for one in found if one is not None and COMMIT.fullmatch(one)}
 
 
 def packages_of(layout: RunLayout) -> list[str]:

@@ -19,15 +19,16 @@ from expdb.actions.exchange import (
     Tick,
     bring_item,
     carry,
+    commits_of,
+    is_same_item,
     packages_of,
-    pins_of,
     trying,
 )
 from expdb.actions.unfinished import require_finished
 from expdb.actions.writing import writing
 from expdb.errors import BadInput, Corrupt, NotFound, Refused
 from expdb.git.command import GitError
-from expdb.git.packs import COMMIT, are_whole, pin_all, pinned, present, take_in
+from expdb.git.packs import are_whole, pin_all, pinned, present, take_in
 from expdb.git.stores import pinning
 from expdb.git.worktree import WorkTree
 from expdb.model import Op
@@ -185,6 +186,9 @@ def _look(
     """Find out what there is to bring of a run, after a look whether it is sound."""
     if item.is_refused:
         return
+    item.commits = commits_of(item.src)
+    if is_same_item(item, way):
+        return
     item.files = list_files(item.src.root)
     is_here = os.path.lexists(item.home)
     if not is_here and item.run in gone and not is_named:
@@ -264,16 +268,11 @@ def _write_op(
     return op.id
 
 
-def _commits(layout: RunLayout) -> set[str]:
-    found = (pin.pinned for pin in pins_of(layout))
-    return {one for one in found if one is not None and COMMIT.fullmatch(one)}
-
-
 def _needs(items: Sequence[Item], worktree: WorkTree | None) -> set[str]:
     """Return the commits of runs that have no pin in this repository."""
     if worktree is None:
         return set()
-    found = {commit for item in items if item.is_there for commit in _commits(item.src)}
+    found = {commit for item in items if item.is_there for commit in item.commits}
     return found - pinned(worktree)
 
 
@@ -290,7 +289,7 @@ def _pull_code(
     """Take in the packs of the commits that lack a pin, and pin them; return how many, and the runs
     whose code is not here afterwards.
     """
-    wanted = {item.run: _commits(item.src) for item in items if item.is_there}
+    wanted = {item.run: item.commits for item in items if item.is_there}
     if worktree is None:
         if any(wanted.values()):
             notes.append("no code was pulled: not in a git repository")

@@ -16,8 +16,8 @@ from expdb.actions.exchange import (
     Tick,
     bring_item,
     carry,
+    is_same_item,
     packages_of,
-    pins_of,
     trying,
 )
 from expdb.errors import Conflict, Corrupt, Refused
@@ -121,11 +121,16 @@ def _pushed(
 def _items(reader: Reader, place: Place, runs: Sequence[str] | None) -> list[Item]:
     rows = reader.rows("SELECT id, name, experiment, path FROM runs ORDER BY created_at_ms, id")
     wanted = None if runs is None else set(runs)
+    pins: dict[str, set[str]] = {}
+    for run, commit in reader.rows('SELECT run, coalesce(snapshot, "commit") FROM attempts'):
+        if commit is not None and COMMIT.fullmatch(commit):
+            pins.setdefault(run, set()).add(commit)
     return [
         Item(
             run=run,
             name=name,
             src=RunLayout(reader.store.root / path),
+            commits=pins.get(run, set()),
             # As it lies here: the index may have a text that is not UTF-8 in another form.
             home=place.root / Path(path).parent.name / Path(path).name,
         )
@@ -137,6 +142,8 @@ def _items(reader: Reader, place: Place, runs: Sequence[str] | None) -> list[Ite
 def _look(store: Store, item: Item, way: Way, there: Mapping[str, Path], *, dry_run: bool) -> None:
     """Find out what there is to bring of a run, after folding its parts."""
     require_here(item.src)
+    if is_same_item(item, way):
+        return
     if there.get(item.run, item.home) != item.home:
         raise Refused(f"the remote has it in {there[item.run].parent.name}: another experiment")
     if not is_over(store.root, item.src):
@@ -167,7 +174,7 @@ def _push_code(
     dry_run: bool,
 ) -> tuple[int, tuple[str, ...]]:
     """Bring the code of runs; return how many commits, and the runs whose code stays behind."""
-    needs = {item.run: _commits(item.src) for item in items if item.is_there}
+    needs = {item.run: item.commits for item in items if item.is_there}
     wanted = {commit for found in needs.values() for commit in found}
     there = commits_in(read_packs(place))
     here = _to_push(worktree, wanted - there, notes)
@@ -182,11 +189,6 @@ def _push_code(
     behind = wanted - there - here
     without = tuple(run for run, commits in needs.items() if commits & behind)
     return pushed, without
-
-
-def _commits(layout: RunLayout) -> set[str]:
-    found = (pin.pinned for pin in pins_of(layout))
-    return {one for one in found if one is not None and COMMIT.fullmatch(one)}
 
 
 def _to_push(worktree: WorkTree | None, commits: set[str], notes: list[str]) -> set[str]:

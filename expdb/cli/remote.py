@@ -61,6 +61,4 @@ def remote(
     else:
         out.talk(report.said_of(done, out.talk_style, is_new=action == "add"))
     if action == "add" and not as_json:
-        out.next(
-            [("next", f"expdb push {done.name}      or: expdb pull {done.name}")], gap=False
-        )
+        out.next([("next", f"expdb push {done.name}      or: expdb pull {done.name}")], gap=False)

@@ -57,6 +57,13 @@ class Brought:
     """Files that are not expdb's, differ, and were left as they are there."""
 
 
+def is_same(home: Path, files: Files, tag: str) -> bool:
+    """Tell whether a run has the same files at `home`, by a look at sizes and times."""
+    if not is_folder(home) or is_unfinished(RunLayout(home), tag):
+        return False
+    return list_files(home) == files
+
+
 def bring(
     src: RunLayout, home: Path, files: Files, way: Way, *, wants_old: bool, dry_run: bool
 ) -> Brought:
@@ -76,8 +83,6 @@ def bring(
         raise Refused(f"{home.name} is no folder there: a link, or a file")
     dst = RunLayout(home)
     theirs, is_open = list_files(home), is_unfinished(dst, way.tag)
-    if theirs == files and not is_open:
-        return Brought(outcome="same")
     update = plan_update(src, dst, files, theirs, wants_old_checkpoints=wants_old)
     if update.is_empty and not is_open:
         outcome: Outcome = "behind" if update.is_behind else "same"

@@ -45,10 +45,10 @@ def list_files(root: Path) -> dict[str, FileAt]:
         OSError: it cannot be read, or is gone.
     """
     found: dict[str, FileAt] = {}
-    stack = [""]
+    stack, top = [""], str(root)
     while stack:
         prefix = stack.pop()
-        with os.scandir(root / prefix) as entries:
+        with os.scandir(f"{top}/{prefix}") as entries:
             for entry in entries:
                 path = f"{prefix}{entry.name}"
                 if entry.name.startswith(TEMP) or is_passed_over(entry.name):

@@ -41,7 +41,7 @@ from expdb.store.layout import RunLayout, encode_name
 from expdb.store.packages import bring_packages
 from expdb.store.recover import run_lock
 from expdb.store.remote_code import closure, commits_in, read_packs
-from expdb.store.remote_place import Place, open_place, require_apart, runs_in
+from expdb.store.remote_place import Place, open_place, reading_from, require_apart, runs_in
 from expdb.store.remote_refs import pull_refs
 from expdb.store.remotes import Remote
 from expdb.store.resolve import MIN_PREFIX
@@ -79,7 +79,7 @@ def pull(
         require_finished(worktree, store)
     if dry_run:
         return _pulled(store, place, remote, words, worktree, dry_run=True, tick=tick)
-    with writing(store):
+    with writing(store), reading_from(place):
         lock = store.layout.locks / f"pull-{encode_name(remote.name)}.lock"
         with files.exclusive(lock, what=f"a pull from {remote.name}"):
             return _pulled(store, place, remote, words, worktree, dry_run=False, tick=tick)
@@ -97,11 +97,11 @@ def _pulled(
 ) -> Exchanged:
     way = Way(tag=remote.id, verifies=True, is_shared=True)
     here = {run: folder for run, folder, _ in run_dirs(store.root)}
-    items = _items(store, place, here, words)
+    notes: list[str] = []
+    items = _items(store, place, here, words, notes)
     gone = {entry.run for entry in trash.entries(store.layout)}
     for item in items:
         trying(item, lambda item=item: _look(store, place, item, way, gone, bool(words)))  # type: ignore[misc]
-    notes: list[str] = []
     need = _needs(items, worktree)
     op = None if dry_run else _write_op(store, remote, items, need, worktree)
     refs = num_ops = 0
@@ -128,14 +128,17 @@ def _pulled(
     )
 
 
-def _items(store: Store, place: Place, here: dict[str, Path], words: Sequence[str]) -> list[Item]:
-    """Return the runs of a remote that words name, else all, oldest first.
+def _items(
+    store: Store, place: Place, here: dict[str, Path], words: Sequence[str], problems: list[str]
+) -> list[Item]:
+    """Return the runs of a remote that words name, else all, by experiment and id; what cannot be
+    looked into is named in `problems`.
 
     Raises:
         NotFound, BadInput: a word names none.
     """
     found = []
-    for run, folder in runs_in(place):
+    for run, folder in runs_in(place, problems):
         item = Item(run=run, name="", src=RunLayout(folder), home=folder, wants_old=bool(words))
         trying(item, lambda item=item: _name(store, item, here))  # type: ignore[misc]
         found.append(item)

@@ -74,7 +74,7 @@ def push(
         )
     if dry_run:
         return _pushed(reader, place, remote, runs, worktree, dry_run=True, tick=tick)
-    with writing_to(place):
+    with writing_to(place, store.root):
         lock = place.lock(f"push-{store.id}")
         with files.exclusive(lock, what=f"a push of this store to {remote.name}"):
             return _pushed(reader, place, remote, runs, worktree, dry_run=False, tick=tick)

@@ -131,12 +131,20 @@ def require_apart(path: Path, store_root: Path) -> None:
         raise Refused(f"{path} lies {where} itself", hint="a folder elsewhere, on another disk")
 
 
-def runs_in(place: Place) -> Iterator[tuple[str, Path]]:
-    """Yield (id, folder) of every run of a remote that is a real folder in a real folder."""
+def runs_in(place: Place, problems: list[str] | None = None) -> Iterator[tuple[str, Path]]:
+    """Yield (id, folder) of every run of a remote that is a real folder in a real folder; what
+    cannot be looked into is named in `problems`.
+    """
     for experiment in sorted(_names(place.root)):
         above = place.root / experiment
         if experiment.startswith(EXPERIMENT) and is_folder(above):
-            for name in sorted(_names(above)):
+            try:
+                names = sorted(_names(above))
+            except Corrupt as error:
+                if problems is not None:
+                    problems.append(error.message)
+                continue
+            for name in names:
                 match = RUN_DIR.fullmatch(name)
                 if match is not None:
                     yield match[1], above / name
@@ -181,15 +189,37 @@ def clear_old(place: Place, store_id: str) -> None:
 
 
 @contextmanager
-def writing_to(place: Place) -> Iterator[None]:
-    """Turn an I/O error of the block into one line.
+def reading_from(place: Place) -> Iterator[None]:
+    """Turn an I/O error of the block that is about a file of the remote into one line.
 
     Raises:
-        Corrupt: the remote cannot be written.
+        Corrupt: the remote cannot be read.
     """
     try:
         yield
     except OSError as error:
+        if not str(error.filename or "").startswith(f"{place.root}/"):
+            raise
+        raise Corrupt(
+            f"the remote {place.name} cannot be read: {files.reason(error)}",
+            hint=f"what arrived stays; it goes on with: expdb pull {place.name}",
+        ) from error
+
+
+@contextmanager
+def writing_to(place: Place, store_root: Path) -> Iterator[None]:
+    """Turn an I/O error of the block into one line.
+
+    Raises:
+        Corrupt: the remote cannot be written, or the store in `store_root` cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        if str(error.filename or "").startswith(f"{store_root}/"):
+            raise Corrupt(
+                f"the store cannot be read: {files.reason(error)}", hint="expdb fsck"
+            ) from error
         raise Corrupt(
             f"cannot write to the remote {place.name}: {files.reason(error)}",
             hint=f"what arrived stays; it goes on with: expdb push {place.name}",

@@ -266,6 +266,45 @@ def test_only_what_the_remote_lacks_is_packed(two: tuple[World, World], lab: Pat
     }
 
 
+def test_a_shallow_clone_pushes_runs_and_no_code(two: tuple[World, World], tmp_path: Path) -> None:
+    one, other = two
+    one.write({"model.py": "width = 9\n"})
+    one.commit()
+    clone = tmp_path / "shallow"
+    one.git("clone", "--quiet", "--depth=1", f"file://{one.top}", str(clone))
+    shallow = World(clone)
+    linked(tmp_path / "lab", shallow)
+    run = shallow.run()
+    done = pushed(shallow)
+    assert (outcomes(done), done.commits, done.no_code) == ({run: "new"}, 0, (run,))
+    assert "git fetch --unshallow" in done.notes[0]
+    assert pulled(other).no_code == (run,)
+    shallow.git("fetch", "--quiet", "--unshallow")
+    assert pushed(shallow).commits == 1
+    assert pulled(other).no_code == ()
+    other.git("fsck", "--full")
+
+
+def test_code_of_a_repository_with_other_ids_stays_away(
+    two: tuple[World, World], tmp_path: Path
+) -> None:
+    one, _ = two
+    run = one.run()
+    pushed(one)
+    top = tmp_path / "sha256"
+    top.mkdir()
+    one.git("init", "--quiet", "--object-format=sha256", str(top))
+    third = World(top)
+    third.write({"a.py": "1\n"})
+    third.commit()
+    linked(tmp_path / "lab", third)
+    done = pulled(third)
+    assert (outcomes(done), done.commits, done.no_code) == ({run: "new"}, 0, (run,))
+    own = third.run("exp01")
+    assert pushed(third).commits == 1
+    assert pulled(one).no_code == (own,)
+
+
 def test_without_a_repository_the_runs_come_and_rollback_names_where_the_code_is(
     two: tuple[World, World],
 ) -> None:

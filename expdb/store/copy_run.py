@@ -149,9 +149,11 @@ def carry_out(src: RunLayout, dst: RunLayout, files: Files, update: Update, way:
     Raises:
         Conflict, Corrupt, OSError: as `copy_new`; it goes on with the next try.
     """
+    digests = _sums(src, {path: files[path] for path in update.files}, way)
 
     def put(path: str) -> None:
-        put_file(src.root / path, dst.root / path, files[path], tag=way.tag)
+        sha256 = digests.get(path)
+        put_file(src.root / path, dst.root / path, files[path], tag=way.tag, sha256=sha256)
         way.tick(files[path].size)
 
     mark = _mark(dst, way.tag)

@@ -170,8 +170,13 @@ def _frames(entries: Iterable[PartEntry]) -> list[tuple[int, int]]:
 
 
 def _compare_parts(src: RunLayout, dst: RunLayout, ours: Files, theirs: Files, out: Update) -> None:
-    """Find the parts that the new lists name, and compare those that both sides have."""
+    """Find the parts that the new lists name, or those of `dst` that are missing there; compare
+    those that both sides have.
+    """
     wanted: set[str] = set()
+    for path in theirs:
+        if kind_of(path) == "list":
+            wanted |= {f"points/{one.file}" for one in read_list(dst.root / path)}
     for path in ours:
         if kind_of(path) == "list" and (path in out.lists or _is_of(path, out.attempts)):
             wanted |= {f"points/{one.file}" for one in read_list(src.root / path)}
@@ -204,6 +209,7 @@ def _compare_checkpoints(
         if _is_equal(src, dst, manifest, ours, theirs):
             # The manifest has the sums: sizes are enough.
             wrong = next((p for p in mine if p in theirs and ours[p].size != theirs[p].size), None)
+            out.files += [path for path in mine if path not in theirs]
         elif _attempt_of(src, step) in new:
             out.checkpoints.append(step)  # a later attempt has saved this step again
             continue

@@ -215,6 +215,23 @@ def test_a_torn_line_keeps_nothing_from_coming(two: Two, lab: Path) -> None:
     assert outcomes(pushed(other)) == {run: "same"}
 
 
+def test_what_was_lost_on_one_side_comes_again(two: Two, lab: Path) -> None:
+    one, other = two
+    run = rich(one)
+    pushed(one)
+    pulled(other)
+    whole = contents(one.folder(run))
+    lost = ("points/part-a1-r0-1-3.parquet", "checkpoints/step=300/model.pt", "artifacts/plot.bin")
+    for folder, again in (
+        (there(lab, run), lambda: pushed(one)),
+        (other.folder(run), lambda: pulled(other)),
+    ):
+        for path in lost:
+            (folder / path).unlink()
+        assert outcomes(again()) == {run: "updated"}
+        assert contents(folder) == whole
+
+
 def test_files_of_the_user_that_differ_stay_as_they_are_and_are_named(two: Two, lab: Path) -> None:
     one, other = two
     run = rich(one)

@@ -24,12 +24,10 @@ from expdb.actions.exchange import (
     packages_of,
     trying,
 )
+from expdb.actions.pull_code import lacking_pins, pull_code
 from expdb.actions.unfinished import require_finished
 from expdb.actions.writing import writing
 from expdb.errors import BadInput, Corrupt, NotFound, Refused
-from expdb.git.command import GitError
-from expdb.git.packs import are_whole, pin_all, pinned, present, take_in
-from expdb.git.stores import pinning
 from expdb.git.worktree import WorkTree
 from expdb.model import Op
 from expdb.store import attempts as attempt_files
@@ -40,7 +38,6 @@ from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, encode_name
 from expdb.store.packages import bring_packages
 from expdb.store.recover import run_lock
-from expdb.store.remote_code import closure, commits_in, read_packs
 from expdb.store.remote_place import Place, open_place, reading_from, require_apart, runs_in
 from expdb.store.remote_refs import pull_refs
 from expdb.store.remotes import Remote
@@ -102,14 +99,14 @@ def _pulled(
     gone = {entry.run for entry in trash.entries(store.layout)}
     for item in items:
         trying(item, lambda item=item: _look(store, place, item, way, gone, bool(words)))  # type: ignore[misc]
-    need = _needs(items, worktree)
+    need = lacking_pins(items, worktree)
     op = None if dry_run else _write_op(store, remote, items, need, worktree)
     refs = num_ops = 0
     if not dry_run:
         carry(items, way, lambda item, way: _bring(store, place, item, way), tick)
         for experiment in store.root.glob("exp=*"):
             clear_leftovers(experiment, way.tag, but={item.run for item in items})
-    commits, no_code = _pull_code(items, place, store, worktree, need, notes, dry_run=dry_run)
+    commits, no_code = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run)
     if not dry_run:
         found = pull_refs(store.layout, store.id, place)
         refs, num_ops = found.refs, found.ops
@@ -269,67 +266,3 @@ def _write_op(
     )  # fmt: skip
     ops.write_op(store.layout, op)
     return op.id
-
-
-def _needs(items: Sequence[Item], worktree: WorkTree | None) -> set[str]:
-    """Return the commits of runs that have no pin in this repository."""
-    if worktree is None:
-        return set()
-    found = {commit for item in items if item.is_there for commit in item.commits}
-    return found - pinned(worktree)
-
-
-def _pull_code(
-    items: Sequence[Item],
-    place: Place,
-    store: Store,
-    worktree: WorkTree | None,
-    need: set[str],
-    notes: list[str],
-    *,
-    dry_run: bool,
-) -> tuple[int, tuple[str, ...]]:
-    """Take in the packs of the commits that lack a pin, and pin them; return how many, and the runs
-    whose code is not here afterwards.
-    """
-    wanted = {item.run: item.commits for item in items if item.is_there}
-    if worktree is None:
-        if any(wanted.values()):
-            notes.append("no code was pulled: not in a git repository")
-        return 0, tuple(run for run, commits in wanted.items() if commits)
-    packs = read_packs(place)
-    try:
-        lacking = need - present(worktree, need)
-        if dry_run:
-            got = need - (lacking - commits_in(packs))
-        else:
-            with pinning(worktree, store.id, store.root):
-                names = [name for name, pack in packs.items() if pack.commits & lacking]
-                for name in closure(packs, names):
-                    _take_in(worktree, packs[name].path, packs[name].commits, notes, name)
-                got = _whole(worktree, present(worktree, need))
-                pin_all(worktree, got)
-    except GitError as error:
-        notes.append(f"no code was pulled: {error.message}")
-        got = set()
-    left = need - got
-    return len(got), tuple(run for run, commits in wanted.items() if commits & left)
-
-
-def _take_in(
-    worktree: WorkTree, path: Path | None, commits: Collection[str], notes: list[str], name: str
-) -> None:
-    if path is None or present(worktree, commits) == commits:
-        return
-    try:
-        take_in(worktree, path)
-    except (GitError, OSError) as error:
-        said = error.message if isinstance(error, GitError) else files.reason(error)
-        notes.append(f"refused: code/{name}: {said}")
-
-
-def _whole(worktree: WorkTree, commits: set[str]) -> set[str]:
-    """Return those of some commits of which every object is here."""
-    if are_whole(worktree, commits):
-        return commits
-    return {one for one in commits if are_whole(worktree, [one])}

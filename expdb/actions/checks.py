@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from expdb.actions.naming import named
-from expdb.errors import Corrupt, NotFound, Refused
+from expdb.errors import Corrupt, ExpdbError, NotFound, Refused
 from expdb.git.diff import has_object
 from expdb.git.restore import Blocked, PlanRow
 from expdb.git.worktree import WorkTree
@@ -17,6 +17,9 @@ from expdb.index.reader import Reader
 from expdb.model import Checkpoint, Pin, Run
 from expdb.store import checkpoints
 from expdb.store.layout import RunLayout
+from expdb.store.remote_code import commits_in, read_packs
+from expdb.store.remote_place import open_place, runs_in
+from expdb.store.remotes import read_remotes
 from expdb.store.store import Store
 from expdb.text import plain, short_id
 
@@ -67,11 +70,33 @@ def require_code(reader: Reader, worktree: WorkTree, run: Run, pin: Pin) -> tupl
     tree = worktree.tree_of(pin.pinned) if has_object(worktree, pin.pinned) else None
     if tree is None:
         where = pin.remote or "the repository it ran in"
+        hint = f"fetch it: git fetch {where} 'refs/expdb/pins/*:refs/expdb/pins/*'"
+        remote = _remote_with(reader, run, pin.pinned)
+        if remote is not None:
+            short = short_id(run.id, reader.id_length)
+            hint = f"the remote {remote} has it; fetch its code: expdb pull {remote} {short}"
         raise Refused(
             f"commit {pin.pinned[:7]} of {who} is not in this repository; nothing written",
-            hint=f"fetch it: git fetch {where} 'refs/expdb/pins/*:refs/expdb/pins/*'",
+            hint=hint,
         )
     return pin.pinned, tree
+
+
+def _remote_with(reader: Reader, run: Run, commit: str) -> str | None:
+    """Return the name of a remote that has a run and its code."""
+    try:
+        remotes = read_remotes(reader.store.layout)
+    except ExpdbError:
+        return None
+    for remote in remotes.values():
+        try:
+            place = open_place(remote)
+            has_run = any(found == run.id for found, _ in runs_in(place))
+        except ExpdbError:
+            continue  # not there just now
+        if has_run and commit in commits_in(read_packs(place)):
+            return remote.name
+    return None
 
 
 def require_checkpoint(reader: Reader, run: Run, step: int, *, command: str) -> Checkpoint:

@@ -15,7 +15,7 @@ from expdb.store.ops import read_marker, read_ops
 from expdb.store.store import Store
 
 REF_KINDS = frozenset({"baseline", "tag"})
-RUN_KINDS = frozenset({"label", "note", "rm", "restore", "gc"})
+RUN_KINDS = frozenset({"label", "note", "rm", "restore", "gc", "pull"})
 TREE_KINDS = frozenset({"rollback"})
 WORK_TREE_MADE = "worktree"
 """Of a folder that `rollback --worktree` made: git removes it, no undo does."""
@@ -48,7 +48,8 @@ class History:
     def newest_to_undo(self, work_tree: str) -> Op | None:
         """Return the op that a plain `undo` in this work tree takes."""
         for op in reversed(self.ops):
-            if op.work_tree == work_tree and op.kind in UNDOABLE and self.stands(op):
+            is_ours = op.work_tree == work_tree and op.kind in UNDOABLE
+            if is_ours and not only_adds(op) and self.stands(op):
                 return op
         return None
 
@@ -99,6 +100,8 @@ def op_rows(
 
 def _is_ours(op: Op, *, other: bool) -> bool:
     """Tell whether an undo in this work tree could take the op back."""
+    if only_adds(op):
+        return False
     return not is_of_tree(op) or (not other and op.kind != WORK_TREE_MADE)
 
 
@@ -120,6 +123,11 @@ def is_of_trash(op: Op) -> bool:
 def is_of_gc(op: Op) -> bool:
     """Tell whether an op collected checkpoints and pins, or brought them back."""
     return "checkpoints" in op.before
+
+
+def only_adds(op: Op) -> bool:
+    """Tell whether an op only added to runs that were here, as a pull may: nothing is undone."""
+    return "pulled" in op.after and not op.before["trash"]
 
 
 def is_of_tree(op: Op) -> bool:

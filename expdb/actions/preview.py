@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from expdb.actions.plan import save_and_plan
 from expdb.git.command import TIMEOUT_S, Completed
@@ -37,7 +38,7 @@ class ShadowTree(WorkTree):
         *,
         index: Path | None = None,
         env: dict[str, str] | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes | BinaryIO | None = None,
         check: bool = True,
         timeout_s: float = TIMEOUT_S,
     ) -> Completed:

@@ -80,7 +80,8 @@ def undo_removal(reader: Reader, op: Op, worktree: WorkTree | None) -> tuple[Op,
     )
     if not back:
         put_all(store, moved, undo, worktree, id_cells=reader.id_length)
-        return undo, f"{_runs(len(moved))} in the trash again"
+        again = "" if op.kind == "pull" else " again"
+        return undo, f"{_runs(len(moved))} in the trash{again}"
     kept = take_all(store, [there[run] for run in moved], undo)
     return undo, ", ".join(
         f"{_runs(number)} {what}"

@@ -22,6 +22,7 @@ from expdb.actions.ops import (
     is_of_ref,
     is_of_trash,
     is_of_tree,
+    only_adds,
 )
 from expdb.actions.record import decode
 from expdb.actions.restore import undo_removal
@@ -158,6 +159,11 @@ def _require_standing(history: History, op: Op) -> None:
         removed = "the folder goes by: git worktree remove DIR"
         hint = removed if op.kind == WORK_TREE_MADE else "expdb ops"
         raise Refused(f"op {op.id} ({op.what}) cannot be undone", hint=hint)
+    if only_adds(op):
+        raise Refused(
+            f"op {op.id} ({op.what}) brought no new run: there is nothing to take away",
+            hint="expdb ops",
+        )
     undone = history.undone_by(op)
     if undone is not None:
         raise Refused(

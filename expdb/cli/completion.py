@@ -206,6 +206,8 @@ COMPLETES: Final[dict[str, Complete]] = {
     "run": _runs,
     "runs": _runs,
     "metric": _from_store(lambda names, typed: names.metrics()),
+    "remote": _from_store(lambda names, typed: names.remotes()),
+    "remote_or_run": _from_store(lambda names, typed: [*names.remotes(), *names.runs(typed)]),
     "op": _from_store(lambda names, typed: names.ops()),
     "directory": _folder,
     "store": _folder,

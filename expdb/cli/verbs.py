@@ -74,6 +74,11 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         ),
         "fsck": Verb("expdb.cli.fsck:fsck", "check every file of the store, and mend damage"),
         "reindex": Verb("expdb.cli.reindex:reindex", "build the index of the store again"),
+        "remote": Verb(
+            "expdb.cli.remote:remote", "name folders elsewhere, to push runs to and pull"
+        ),
+        "push": Verb("expdb.cli.push:push", "copy runs, their code and names to a remote"),
+        "pull": Verb("expdb.cli.pull:pull", "bring runs, their code and names from a remote"),
     },
     "Set up": {
         "init": Verb("expdb.cli.init:init", "make an empty store"),

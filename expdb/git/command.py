@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final
 
 from expdb.errors import ExpdbError
 
@@ -101,14 +101,14 @@ def git(
     *,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
+    stdin: bytes | BinaryIO | None = None,
     check: bool = True,
     timeout_s: float = TIMEOUT_S,
 ) -> Completed:
     """Run git in `cwd` and return what it wrote.
 
     `env` is set on top of the cleaned environment, so a caller can point git at an index of its
-    own.
+    own. `stdin` is what it reads: bytes, or an open file.
 
     Raises:
         GitMissing: there is no git.
@@ -116,12 +116,14 @@ def git(
         GitError: `check` is set and git failed, or `cwd` is no folder.
     """
     options = [word for setting in _CONFIG for word in ("-c", setting)]
+    is_data = stdin is None or isinstance(stdin, bytes)
+    source: dict[str, Any] = {"input": stdin or b""} if is_data else {"stdin": stdin}
     try:
         done = subprocess.run(
             ["git", *options, *args],
             cwd=cwd,
             env=_environment(env or {}),
-            input=stdin if stdin is not None else b"",
+            **source,
             capture_output=True,
             timeout=timeout_s,
             check=False,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from expdb.git.command import TIMEOUT_S, Completed, GitError, GitMissing, git
 from expdb.git.status import read_status
@@ -58,7 +58,7 @@ class WorkTree:
         *,
         index: Path | None = None,
         env: dict[str, str] | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes | BinaryIO | None = None,
         check: bool = True,
         timeout_s: float = TIMEOUT_S,
     ) -> Completed:

@@ -112,6 +112,14 @@ class Reader:
         """How many characters of an id make every run of the store unique, at least 4."""
         return text.id_length(self._seen.folders)
 
+    @cached_property
+    def names(self) -> Mapping[str, Ref]:
+        """Every ref and tag by the words that name it: those of this store, and of its remotes."""
+        from expdb.store.remote_refs import named_refs, pulled_remotes
+
+        remotes = pulled_remotes(self.store.layout)
+        return {**named_refs(self.store.layout, remotes), **self.refs} if remotes else self.refs
+
     def run_dir(self, run: str) -> Path:
         """Return the folder of a run by its full id.
 

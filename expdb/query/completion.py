@@ -80,6 +80,11 @@ class Names:
             found.update(series if isinstance(series, dict) else ())
         return sorted(found)
 
+    def remotes(self) -> list[str]:
+        """Return the names of the remotes, sorted."""
+        found = _json(self._layout.meta / "remotes.json").get("remotes")
+        return sorted(found) if isinstance(found, dict) else []
+
     def ops(self) -> list[str]:
         """Return the ids of the ops of the newest month, the newest first."""
         months = sorted(_names(self._layout.ops))

@@ -49,7 +49,7 @@ def lookup_all(reader: Reader, word: str, *, head: RunAt | None = None) -> tuple
     return resolve_all(
         word,
         resolve_rows(reader),
-        reader.refs,
+        reader.names,
         head=head,
         metric_values=lambda metric: _last_values(reader, metric),
     )
@@ -135,7 +135,7 @@ def _resolve(
     return resolve(
         word,
         rows,
-        reader.refs,
+        reader.names,
         head=head,
         metric_values=lambda metric: _last_values(reader, metric),
         best_checkpoint=lambda row: best_checkpoint(reader, row),
@@ -160,7 +160,7 @@ def _few(reader: Reader, word: str, head: RunAt | None) -> list[ResolveRow] | No
         words, runs = [], [target]
     else:
         words = [expr.word, word, word.rpartition("@")[0] or word]
-        runs = [reader.refs[expr.word].run] if expr.word in reader.refs else []
+        runs = [reader.names[expr.word].run] if expr.word in reader.names else []
     where = """(r.experiment, r.variant) IN (
         SELECT (experiment, variant) FROM runs
         WHERE experiment IN (SELECT unnest(?)) OR name IN (SELECT unnest(?))

@@ -63,10 +63,10 @@ def fold_parts(store_root: Path, layout: RunLayout) -> int:
         Corrupt: a part or a list is damaged; its rank stays as it is.
         OSError: the store cannot be written; nothing was lost.
     """
-    if not _is_due(layout) or not _is_over(store_root, layout):
+    if not _is_due(layout) or not is_over(store_root, layout):
         return 0
     with run_lock(store_root, layout):
-        if not _is_over(store_root, layout):  # resumed meanwhile
+        if not is_over(store_root, layout):  # resumed meanwhile
             return 0
         fewer, is_changed, is_many = 0, False, _num_parts(layout) > MAX_PARTS
         try:
@@ -142,7 +142,7 @@ def _is_due(layout: RunLayout) -> bool:
     return is_many or any(map(read_folded, lists))
 
 
-def _is_over(store_root: Path, layout: RunLayout) -> bool:
+def is_over(store_root: Path, layout: RunLayout) -> bool:
     """Tell whether nobody can add to a run, and no journal of it is left."""
     state, _ = state_now(layout.root, store_root=store_root)
     is_written, is_left = writers.others(layout)

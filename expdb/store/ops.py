@@ -98,6 +98,15 @@ def read_ops(layout: StoreLayout, *, problems: list[str] | None = None) -> list[
     return found
 
 
+def read_op_file(path: Path) -> Op:
+    """Return the op in a file, which need not be of this store.
+
+    Raises:
+        Corrupt, Unsupported, FileNotFoundError: it holds none.
+    """
+    return _read(path)
+
+
 def mark_unfinished(git_dir: Path, marker: Marker) -> None:
     """Create the mark of an op of this work tree.
 

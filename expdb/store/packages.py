@@ -12,12 +12,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from expdb.store.attempts import store_now
-from expdb.store.files import fsync_dir, make_dir, write_bytes
+from expdb.store.files import fsync_dir, make_dir, read_regular, write_bytes
 from expdb.store.layout import StoreLayout
 
 FRESH_S: Final = 86_400.0
@@ -124,3 +124,24 @@ def read_packages(layout: StoreLayout, digest: str | None) -> dict[str, str] | N
     if not isinstance(found, dict):
         return None
     return {str(name): str(version) for name, version in found.items()}
+
+
+def bring_packages(source: Path, target: Path, digests: Iterable[str]) -> None:
+    """Copy sets of packages from one folder to another that has not got them.
+
+    A set that is not there, or not what its digest says, is left out.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    for digest in digests:
+        match = DIGEST.fullmatch(digest)
+        if match is None or (target / f"{match[1]}.json").exists():
+            continue
+        try:
+            data = read_regular(source / f"{match[1]}.json")
+        except OSError:
+            continue
+        if hashlib.sha256(data).hexdigest() == match[1]:
+            make_dir(target)
+            write_bytes(target / f"{match[1]}.json", data)

@@ -83,6 +83,27 @@ def read_refs(layout: StoreLayout, *, problems: list[str] | None = None) -> dict
     return refs
 
 
+def read_ref_files(folder: Path) -> list[tuple[Path, Ref]]:
+    """Return (path, ref) of every ref file that reads, in a store's folder of them or another."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.endswith(".json") and not path.name.startswith("."):
+            try:
+                found.append((path, _read(path)))
+            except (Corrupt, Unsupported, FileNotFoundError):
+                continue  # named by who reads the refs of the store
+    return found
+
+
+def read_ref_file(path: Path) -> Ref:
+    """Return the ref in a file, which need not be of this store.
+
+    Raises:
+        Corrupt, Unsupported, FileNotFoundError: it holds none.
+    """
+    return _read(path)
+
+
 def read_ref(layout: StoreLayout, name: str) -> Ref | None:
     """Return one ref, or None where there is none.
 

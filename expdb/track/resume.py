@@ -27,6 +27,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.marks import touch_status
 from expdb.store.recover import recount, recover, run_lock
 from expdb.store.refs import read_refs
+from expdb.store.remote_refs import named_refs, pulled_remotes
 from expdb.store.runs import find_run_dir, read_run, require_here, run_dirs
 from expdb.store.series import SeriesBook
 from expdb.store.status import Status, write_status
@@ -69,7 +70,8 @@ def find_run(store: Store, word: str, head: Head | None) -> RunAt:
             rows.append(_row(read_run(folder, store_root=store.root)))
         except ExpdbError:
             continue  # damaged, half made or newer: no word names it
-    refs = read_refs(store.layout, problems=[])
+    remotes = named_refs(store.layout, pulled_remotes(store.layout))
+    refs = {**remotes, **read_refs(store.layout, problems=[])}
     found = resolve.resolve(word, rows, refs, head=head.at if head is not None else None)
     return RunAt(run=found.run, step=found.step)
 

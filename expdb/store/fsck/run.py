@@ -16,6 +16,7 @@ from expdb.store.fsck.media import check_artifacts, check_media
 from expdb.store.fsck.points import check_points
 from expdb.store.fsck.report import Checked, Notes, relative
 from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.run_files import is_being_updated
 from expdb.store.runs import read_identity, read_run, state_now
 from expdb.store.status import sizes
 
@@ -52,6 +53,8 @@ def check_run(root: Path, folder: Path) -> Checked:
         notes.experiment = identity["experiment"] + str(identity.get("variant") or "")
     if identity:
         _check_identity(root, folder, identity, notes)
+    if is_being_updated(folder):
+        notes.say("unfinished", "", "a pull of it is under way, or was cut off: expdb pull goes on")
     out.counts.runs = 1
     out.counts.files = len(sizes(folder)) + int(layout.status_json.exists())
     status = files.check_status(layout, notes, is_live=is_live)
@@ -75,8 +78,9 @@ def check_run(root: Path, folder: Path) -> Checked:
 
 
 def is_open(layout: RunLayout, root: Path) -> bool:
-    """Tell whether a run is being written, or may be: by an owner on another host."""
-    return state_now(layout.root, store_root=root)[0] in LIVE
+    """Tell whether a run is being written, or may be: by an owner on another host, or by a pull."""
+    is_live = state_now(layout.root, store_root=root)[0] in LIVE
+    return is_live or is_being_updated(layout.root)
 
 
 def _check_identity(root: Path, folder: Path, identity: dict[str, Any], notes: Notes) -> None:

@@ -1,0 +1,268 @@
+"""`expdb pull`: runs of a remote into this store, their code, and what others call them.
+
+    before  {"trash": [runs that came, which an undo moves there]}
+    after   {"trash": [], "pulled": {"remote", "runs": [new], "updated": [...], "commits": [...]}}
+
+Invariant: every name in the remote is checked before a path is made of it; no ref of this store
+moves; a run that is here is changed only by what it lacks. The op comes before the first run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from expdb.actions.exchange import (
+    Exchanged,
+    Item,
+    Tick,
+    bring_item,
+    carry,
+    commits_of,
+    is_same_item,
+    packages_of,
+    trying,
+)
+from expdb.actions.pull_code import lacking_pins, pull_code
+from expdb.actions.unfinished import require_finished
+from expdb.actions.writing import writing
+from expdb.errors import BadInput, Corrupt, NotFound, Refused
+from expdb.git.worktree import WorkTree
+from expdb.model import Op
+from expdb.store import attempts as attempt_files
+from expdb.store import files, ops, trash
+from expdb.store.copy_run import Way, clear_leftovers
+from expdb.store.fold_parts import is_over
+from expdb.store.ids import new_id
+from expdb.store.layout import RunLayout, encode_name
+from expdb.store.packages import bring_packages
+from expdb.store.recover import run_lock
+from expdb.store.remote_place import Place, open_place, reading_from, require_apart, runs_in
+from expdb.store.remote_refs import pull_refs
+from expdb.store.remotes import Remote
+from expdb.store.resolve import MIN_PREFIX
+from expdb.store.run_files import list_files
+from expdb.store.runs import read_identity, read_run, run_dirs
+from expdb.store.status import read_status
+from expdb.store.store import Store
+from expdb.text import plain
+
+
+def pull(
+    store: Store,
+    remote: Remote,
+    words: Sequence[str] = (),
+    *,
+    worktree: WorkTree | None = None,
+    dry_run: bool = False,
+    tick: Tick = lambda done, total: None,
+) -> Exchanged:
+    """Bring the runs of a remote that words name, else all, into the store; with `dry_run` nothing
+    is written.
+
+    A word is a run's id or its beginning, an experiment, or its name with overrides. What is not
+    sound in the remote is refused by name, and the rest comes.
+
+    Raises:
+        NotFound: the remote is not there, or has no such run.
+        Refused: the remote is another one now, or an op of this work tree was cut off.
+        Conflict: another pull is under way.
+        Corrupt: the store cannot be written; what arrived stays, and the next pull goes on.
+    """
+    place = open_place(remote)
+    require_apart(place.root, store.root)
+    if worktree is not None and not dry_run:
+        require_finished(worktree, store)
+    if dry_run:
+        return _pulled(store, place, remote, words, worktree, dry_run=True, tick=tick)
+    with writing(store), reading_from(place):
+        lock = store.layout.locks / f"pull-{encode_name(remote.name)}.lock"
+        with files.exclusive(lock, what=f"a pull from {remote.name}"):
+            return _pulled(store, place, remote, words, worktree, dry_run=False, tick=tick)
+
+
+def _pulled(
+    store: Store,
+    place: Place,
+    remote: Remote,
+    words: Sequence[str],
+    worktree: WorkTree | None,
+    *,
+    dry_run: bool,
+    tick: Tick,
+) -> Exchanged:
+    way = Way(tag=remote.id, verifies=True, is_shared=True)
+    here = {run: folder for run, folder, _ in run_dirs(store.root)}
+    notes: list[str] = []
+    items = _items(store, place, here, words, notes)
+    gone = {entry.run for entry in trash.entries(store.layout)}
+    for item in items:
+        trying(item, lambda item=item: _look(store, place, item, way, gone, bool(words)))  # type: ignore[misc]
+    need = lacking_pins(items, worktree)
+    op = None if dry_run else _write_op(store, remote, items, need, worktree)
+    refs = num_ops = 0
+    if not dry_run:
+        carry(items, way, lambda item, way: _bring(store, place, item, way), tick)
+        for experiment in store.root.glob("exp=*"):
+            clear_leftovers(experiment, way.tag, but={item.run for item in items})
+    commits, no_code = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run)
+    if not dry_run:
+        found = pull_refs(store.layout, store.id, place)
+        refs, num_ops = found.refs, found.ops
+        notes += [f"refused: {line}" for line in found.refused]
+    return Exchanged(
+        verb="pull",
+        remote=remote,
+        runs=tuple(item.moved() for item in items),
+        dry_run=dry_run,
+        commits=commits,
+        refs=refs,
+        ops=num_ops,
+        no_code=no_code,
+        notes=tuple(notes),
+        op=op,
+    )
+
+
+def _items(
+    store: Store, place: Place, here: dict[str, Path], words: Sequence[str], problems: list[str]
+) -> list[Item]:
+    """Return the runs of a remote that words name, else all, by experiment and id; what cannot be
+    looked into is named in `problems`.
+
+    Raises:
+        NotFound, BadInput: a word names none.
+    """
+    found = []
+    for run, folder in runs_in(place, problems):
+        item = Item(run=run, name="", src=RunLayout(folder), home=folder, wants_old=bool(words))
+        trying(item, lambda item=item: _name(store, item, here))  # type: ignore[misc]
+        found.append(item)
+    if not words:
+        return found
+    wanted: dict[str, None] = {}
+    for word in words:
+        wanted.update(dict.fromkeys(_matching(found, word, place)))
+    return [item for item in found if item.run in wanted]
+
+
+def _name(store: Store, item: Item, here: dict[str, Path]) -> None:
+    """Find out what a run is called, and where it belongs here."""
+    data = read_identity(item.src)
+    experiment, variant = data.get("experiment"), data.get("variant") or ""
+    if not isinstance(experiment, str) or not isinstance(variant, str):
+        raise Corrupt("run.json does not say its experiment")
+    item.experiment, item.name = experiment, experiment + variant
+    item.home = store.layout.run_dir(experiment, item.run)
+    if item.home.parent.name != item.src.root.parent.name:
+        raise Refused(
+            f"it lies in {plain(item.src.root.parent.name)}, and run.json says experiment"
+            f" {plain(experiment[:80])}"
+        )
+    there = here.get(item.run, item.home)
+    if there != item.home:
+        raise Refused(f"run {item.run} is here already, in {plain(there.parent.name)}")
+
+
+def _matching(items: Iterable[Item], word: str, place: Place) -> list[str]:
+    if not word:
+        raise BadInput("a run is named by a word", hint=f"all of them: expdb pull {place.name}")
+    is_long = len(word) >= MIN_PREFIX
+    known = list(items)
+    found = [item.run for item in known if is_long and item.run.startswith(word)]
+    found = found or [item.run for item in known if word in (item.name, item.experiment)]
+    if not found:
+        raise NotFound(
+            f"the remote {place.name} has no run {plain(word[:80])}",
+            hint=f"what it has: expdb pull {place.name} --dry-run",
+        )
+    return found
+
+
+def _look(
+    store: Store, place: Place, item: Item, way: Way, gone: Collection[str], is_named: bool
+) -> None:
+    """Find out what there is to bring of a run, after a look whether it is sound."""
+    if item.is_refused:
+        return
+    item.commits = commits_of(item.src)
+    if is_same_item(item, way):
+        return
+    item.files = list_files(item.src.root)
+    is_here = os.path.lexists(item.home)
+    if not is_here and item.run in gone and not is_named:
+        item.skip("it is in the trash", hint=f"bring it back: expdb rm --restore {item.run}")
+        return
+    if is_here and not is_over(store.root, RunLayout(item.home)):
+        item.skip("it goes on here, or waits for its recovery", hint="again when it has ended")
+        return
+    bring_item(item, way, dry_run=True)
+    if item.is_due:
+        _require_sound(place, item)
+
+
+def _require_sound(place: Place, item: Item) -> None:
+    """Refuse a run that is not over, or that nothing here could read.
+
+    Raises:
+        Refused, Corrupt, Unsupported, NotFound: so.
+    """
+    if any(path.endswith(".wal") for path in item.files):
+        raise Refused("it has a journal: it was copied there while it ran, not pushed")
+    try:
+        status = read_status(item.src)
+    except FileNotFoundError:
+        raise Corrupt("it has no status.json") from None
+    if status.state == "running":
+        raise Refused("its status is running: it was copied there while it ran, not pushed")
+    newest = max(attempt_files.numbers(item.src), default=0)
+    if newest > status.attempt:
+        raise Refused(
+            f"attempt {newest} is not in its status: a push of it goes on, or was cut off"
+        )
+    read_run(item.src.root, store_root=place.root)
+
+
+def _bring(store: Store, place: Place, item: Item, way: Way) -> None:
+    bring_packages(place.packages, store.layout.meta / "packages", packages_of(item.src))
+    home = RunLayout(item.home)
+    with run_lock(store.root, home):
+        if item.home.exists() and not is_over(store.root, home):
+            item.skip("it was resumed here meanwhile", hint="again when it has ended")
+            return
+        bring_item(item, way)
+
+
+def _write_op(
+    store: Store,
+    remote: Remote,
+    items: Sequence[Item],
+    need: Collection[str],
+    worktree: WorkTree | None,
+) -> str | None:
+    """Write the op of a pull, where it is to bring anything; return its id."""
+    new = [item.run for item in items if item.brought and item.brought.outcome == "new"]
+    more = [item.run for item in items if item.brought and item.brought.outcome == "updated"]
+    if not (new or more or need):
+        return None
+    number = len(new) + len(more)
+    what = "1 run" if number == 1 else f"{number:,} runs" if number else "code"
+    op = Op(
+        id=new_id(),
+        kind="pull",
+        created_at_ms=ops.now_ms(),
+        what=f"pull of {what} from {remote.name}",
+        before={"trash": new},
+        after={
+            "trash": [],
+            "pulled": {
+                "remote": remote.name, "runs": new, "updated": more, "commits": sorted(need),
+            },
+        },
+        who=ops.who(),
+        host=ops.host(),
+        work_tree="" if worktree is None else str(worktree.git_dir),
+    )  # fmt: skip
+    ops.write_op(store.layout, op)
+    return op.id

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from expdb.errors import BadInput
 from expdb.monitor.rules import build_rules
 from expdb.query.composed import Composer, Config, Failure
 from expdb.query.composed_files import ConfigFile, Unreadable, base_of, read_config_file
+from expdb.query.resolvers import register
 from expdb.track.config import plain_section
 from expdb.track.job import nearest
 from expdb.track.settings import declared_objective, effective
@@ -32,6 +34,10 @@ class Conf:
     """Experiment -> its file, or why it cannot be read."""
     is_in_base: bool
     """Whether the base itself has the group in its defaults list, so that `+` cannot add it."""
+    resolver_files: tuple[Path, ...] = ()
+    """Where the resolvers of `expdb.resolvers` are from."""
+    resolver_fault: str = ""
+    """Why those cannot be had."""
 
     def config(self, name: str) -> Config | Failure:
         """Return an experiment as it is composed."""
@@ -59,6 +65,14 @@ def open_conf(made: Composer) -> Conf:
     settings = settings_of(base) if isinstance(base, Config) else None
     group = "exp" if settings is None else str(settings["experiment_key"])
     choices = dict(base.choices) if isinstance(base, Config) else {}
+    resolver_files: list[Path] = []
+    resolver_fault = ""
+    if settings is not None and settings["resolvers"]:
+        try:
+            resolver_files = register(settings["resolvers"], made.entry.folder.parent)
+        except BadInput as error:
+            resolver_fault = error.message
+        made.forget()
     files: dict[str, ConfigFile | str] = {}
     folder = made.entry.folder / group
     for path in sorted(folder.rglob("*.y*ml")) if folder.is_dir() else ():
@@ -70,7 +84,14 @@ def open_conf(made: Composer) -> Conf:
             files[name] = read_config_file(path)
         except Unreadable as error:
             files[name] = str(error)
-    return Conf(composer=made, group=group, files=files, is_in_base=group in choices)
+    return Conf(
+        composer=made,
+        group=group,
+        files=files,
+        is_in_base=group in choices,
+        resolver_files=tuple(resolver_files),
+        resolver_fault=resolver_fault,
+    )
 
 
 def settings_of(config: Config) -> dict[str, Any] | None:
@@ -100,6 +121,8 @@ def sound(conf: Conf, name: str) -> Config | str:
 
 def faults(conf: Conf, config: Config) -> Iterable[str]:
     """Yield what a start of training would stop at, or would silently not do."""
+    if conf.resolver_fault:
+        yield conf.resolver_fault
     tree = config.composed.tree
     if isinstance(tree, dict) and conf.group in tree:
         yield f"leaves a subtree `{conf.group}` in the config: its keys belong at the top"

@@ -76,6 +76,7 @@ STATE_GLYPHS: Final[Mapping[str, StateLook]] = {
     "lost": StateLook(glyph="?", ascii="?", colour="yellow"),
     "failed": StateLook(glyph="✗", ascii="x", colour="red"),
     "invalid": StateLook(glyph="✗", ascii="x", colour="red"),
+    "variant": StateLook(glyph="✓", ascii="+", colour="green"),
     "not applicable": StateLook(glyph="-", ascii="-", colour="dim"),
 }
 

@@ -12,17 +12,19 @@ from typing import Any
 from expdb import digest
 from expdb.actions.doctor_machine import Mark
 from expdb.digest import ABSENT
-from expdb.errors import BadInput
-from expdb.monitor.rules import build_rules
-from expdb.query.composed import Composer, Config, Failure, composer
-from expdb.query.composed_files import ConfigFile, Unreadable, base_of, read_config_file
+from expdb.query.composed import Config, Failure, composer
+from expdb.query.conf import (
+    BASE,
+    Conf,
+    faults,
+    ignored_keys,
+    open_conf,
+    settings_of,
+    sound,
+)
 from expdb.query.entry import Entry
 from expdb.track.config import plain_section
-from expdb.track.job import nearest
-from expdb.track.settings import declared_objective, effective
 
-BASE = "base"
-GLOBAL = "_global_"
 WARMUP = ("warmup_steps", "num_warmup_steps", "warmup", "warmup_ratio")
 STEPS = ("max_steps", "total_steps", "num_steps", "num_train_steps")
 LOW, HIGH = 0.01, 0.10
@@ -70,37 +72,6 @@ class ConfReport:
         return sum(row.mark == "note" for row in self.rows)
 
 
-@dataclass(slots=True, kw_only=True)
-class Conf:
-    """A composer with the files of its experiments."""
-
-    composer: Composer
-    group: str
-    files: dict[str, ConfigFile | str]
-    """Experiment -> its file, or why it cannot be read."""
-    is_in_base: bool
-    """Whether the base itself has the group in its defaults list, so that `+` cannot add it."""
-
-    def config(self, name: str) -> Config | Failure:
-        """Return an experiment as it is composed."""
-        quoted = name.replace("\\", "\\\\").replace("'", "\\'")
-        plus = "" if self.is_in_base else "+"
-        is_plain = all(char.isalnum() or char in "_-/." for char in name)
-        return self.composer.compose(
-            [f"{plus}{self.group}={name}" if is_plain else f"{plus}{self.group}='{quoted}'"]
-        )
-
-    def base(self, name: str) -> tuple[str, Config | Failure]:
-        """Return what an experiment extends, with its config."""
-        file = self.files[name]
-        found = None if isinstance(file, str) else base_of(name, file, self.group, self.files)
-        if found is not None:
-            config = self.config(found)
-            if isinstance(config, Config):
-                return found, config
-        return BASE, self.composer.compose()
-
-
 def check_conf(entry: Entry, *, tick: Tick = lambda done, total: None) -> ConfReport:
     """Compose every experiment of an entry and return what is to be said about each."""
     with composer(entry) as made:
@@ -114,38 +85,12 @@ def check_conf(entry: Entry, *, tick: Tick = lambda done, total: None) -> ConfRe
     return ConfReport(entry=entry, group=conf.group, rows=tuple(rows), remarks=remarks)
 
 
-def open_conf(made: Composer) -> Conf:
-    """Return the experiments that an entry has files for."""
-    base = made.compose()
-    settings = settings_of(base) if isinstance(base, Config) else None
-    group = "exp" if settings is None else str(settings["experiment_key"])
-    choices = dict(base.choices) if isinstance(base, Config) else {}
-    files: dict[str, ConfigFile | str] = {}
-    folder = made.entry.folder / group
-    for path in sorted(folder.rglob("*.y*ml")) if folder.is_dir() else ():
-        name = path.relative_to(folder).as_posix().removesuffix(path.suffix)
-        if path.suffix == ".yml":
-            files.setdefault(name, "ends in .yml: Hydra reads .yaml only")
-            continue
-        try:
-            files[name] = read_config_file(path)
-        except Unreadable as error:
-            files[name] = str(error)
-    return Conf(composer=made, group=group, files=files, is_in_base=group in choices)
-
-
 def check_experiment(conf: Conf, name: str) -> ConfRow:
     """Return the row of one experiment."""
-    file = conf.files[name]
-    if isinstance(file, str):
-        return ConfRow(name=name, mark="problem", remarks=(file,))
-    if file.package != GLOBAL:
-        lacks = f"line 1 lacks `# @package {GLOBAL}`"
-        return ConfRow(name=name, mark="problem", remarks=(lacks,))
-    config = conf.config(name)
-    if isinstance(config, Failure):
-        return ConfRow(name=name, mark="problem", remarks=(config.message,))
-    wrong = list(_wrong(conf, config))
+    config = sound(conf, name)
+    if isinstance(config, str):
+        return ConfRow(name=name, mark="problem", remarks=(config,))
+    wrong = list(faults(conf, config))
     settings = settings_of(config)
     base_name, base = conf.base(name)
     ignore, seed_key = ignored_keys(settings)
@@ -177,50 +122,6 @@ def _remarks(conf: Conf) -> Iterable[str]:
         yield f"{path}: {base.message}"
     if conf.is_in_base:
         yield f"{path} has {conf.group} in its defaults list, so `+{conf.group}=NAME` fails"
-
-
-def settings_of(config: Config) -> dict[str, Any] | None:
-    """Return the effective settings of a config, None where they make no sense."""
-    try:
-        return effective(plain_section(config.composed.tree, "expdb"))
-    except BadInput:
-        return None
-
-
-def ignored_keys(settings: Mapping[str, Any] | None) -> tuple[Sequence[str], str]:
-    """Return the keys that make no other config, and the key of the seed."""
-    known = settings if settings is not None else effective(None)
-    return known["digest"]["ignore"], known["seed_key"]
-
-
-def _wrong(conf: Conf, config: Config) -> Iterable[str]:
-    """Yield what a start of training would stop at, or would silently not do."""
-    tree = config.composed.tree
-    if isinstance(tree, dict) and conf.group in tree:
-        yield f"leaves a subtree `{conf.group}` in the config: its keys belong at the top"
-    try:
-        settings = effective(plain_section(tree, "expdb"))
-        build_rules(settings["monitor"])
-        declared_objective(plain_section(tree, "objective"))
-    except BadInput as error:
-        hint = f"; {error.hints[0]}" if error.hints else ""
-        yield f"{error.message}{hint}"
-    yield from _sweep(config)
-
-
-def _sweep(config: Config) -> Iterable[str]:
-    """Yield the keys of `hydra.sweeper.params` that Hydra would refuse in a sweep."""
-    flat = config.composed.flat
-    groups = {group.partition("@")[0] for group, _ in config.choices}
-    for text in map(str, config.sweep):
-        key = text.lstrip("+~")
-        is_there = key in groups or any(one == key or one.startswith(f"{key}.") for one in flat)
-        if text.startswith("+") and not text.startswith("++") and is_there:
-            yield f"hydra.sweeper.params: {key} is in the config already: write it without `+`"
-        elif not text.startswith(("+", "~", "hydra.")) and not is_there:
-            near = nearest(key, flat)
-            guess = f": a typo of {near}?" if near else f": write `+{key}`"
-            yield f"hydra.sweeper.params: {key} is not in the config{guess}"
 
 
 def _added(conf: Conf, config: Config, keys: Sequence[str]) -> list[str]:

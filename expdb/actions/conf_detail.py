@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from expdb import digest
-from expdb.actions.conf_check import Conf, check_experiment, ignored_keys, open_conf, settings_of
+from expdb.actions.conf_check import check_experiment
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import RunState
 from expdb.query.composed import Config, Failure, Layer, composer
 from expdb.query.composed_files import Unreadable, read_config_file
+from expdb.query.conf import Conf, ignored_keys, open_conf, settings_of
 from expdb.query.entry import Entry
 from expdb.text import plain, short_id
 

@@ -34,6 +34,8 @@ class Config:
     """Config group -> chosen option, Hydra's own left out."""
     sweep: Mapping[str, Any]
     """`hydra.sweeper.params`."""
+    sweeper: str
+    """The chosen `hydra/sweeper`; the params of another than `basic` are no list of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,13 @@ class Composer:
             composed=composed,
             choices=tuple((g, c) for g, c in choices.items() if not g.startswith("hydra/")),
             sweep=_mapping(_mapping(sweep).get("params")),
+            sweeper=choices.get("hydra/sweeper", ""),
         )
+
+    def forget(self) -> None:
+        """Compose anew from here on, as there are other resolvers."""
+        self._known.clear()
+        self._raw.clear()
 
     def added(self, config: Config, keys: Sequence[str], experiment_key: str) -> dict[str, str]:
         """Return the keys that the base lacks, as a start of training names them."""
@@ -106,32 +114,51 @@ class Composer:
         self.compose(groups)
         return self._raw.get(tuple(groups))
 
+    def raw(self, overrides: Sequence[str]) -> Any:
+        """Return a config that composes as it is written: before its interpolations."""
+        return self._raw[tuple(overrides)][1]
+
+    def files(self, overrides: Sequence[str]) -> list[Path]:
+        """Return the files of a config that composes, those of packages left out, each once."""
+        paths = (path for _, path, _ in self._loaded(overrides))
+        return list(dict.fromkeys(path for path in paths if path is not None))
+
     def layers(self, overrides: Sequence[str]) -> list[Layer]:
-        """Return the files of a config that composes, Hydra's own left out."""
-        from hydra.core.global_hydra import GlobalHydra
-        from hydra.types import RunMode
+        """Return the layers of a config that composes, Hydra's own left out."""
         from omegaconf import OmegaConf
 
-        loader: Any = GlobalHydra.instance().config_loader()
-        found = loader.compute_defaults_list(self.entry.name, list(overrides), RunMode.RUN)
         out = []
-        for item in found.defaults:
+        for item, path, values in self._loaded(overrides):
             package = item.package or ""
-            if item.config_path is None or package.partition(".")[0] == "hydra":
+            if package.partition(".")[0] == "hydra":
                 continue
-            loaded = loader.repository.load_config(item.config_path)
-            if loaded is None:
-                continue
-            values: Any = loaded.config
             if OmegaConf.is_config(values):
                 values = OmegaConf.to_container(values, resolve=False, enum_to_str=True)
             for part in reversed(package.split(".") if package else ()):
                 values = {part: values}
             flat = read_config(values).flat if isinstance(values, dict) else {}
-            path = str(loaded.path)
-            folder = Path(path.removeprefix("file://")) if path.startswith("file://") else None
-            out.append(Layer(name=item.config_path, package=package, folder=folder, values=flat))
+            name = str(item.config_path)
+            folder = None if path is None else Path(str(path).removesuffix(f"/{name}.yaml"))
+            out.append(Layer(name=name, package=package, folder=folder, values=flat))
         return out
+
+    def _loaded(self, overrides: Sequence[str]) -> Iterator[tuple[Any, Path | None, Any]]:
+        """Yield (item of the defaults list, its file, its values); None is a file of a package."""
+        from hydra.core.global_hydra import GlobalHydra
+        from hydra.types import RunMode
+
+        loader: Any = GlobalHydra.instance().config_loader()
+        found = loader.compute_defaults_list(self.entry.name, list(overrides), RunMode.RUN)
+        for item in found.defaults:
+            loaded = None
+            if item.config_path is not None:
+                loaded = loader.repository.load_config(item.config_path)
+            if loaded is None:
+                continue
+            folder = str(loaded.path)
+            is_file = folder.startswith("file://")
+            path = Path(folder.removeprefix("file://")) / f"{item.config_path}.yaml"
+            yield item, path if is_file else None, loaded.config
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -142,9 +169,15 @@ def _mapping(value: Any) -> dict[str, Any]:
 def composer(entry: Entry) -> Iterator[Composer]:
     """Compose configs of an entry for the length of the block."""
     from hydra import initialize_config_dir
+    from omegaconf.basecontainer import BaseContainer
 
-    with initialize_config_dir(str(entry.folder), version_base="1.3", job_name=entry.name):
-        yield Composer(entry)
+    kept = dict(BaseContainer._resolvers)
+    try:
+        with initialize_config_dir(str(entry.folder), version_base="1.3", job_name=entry.name):
+            yield Composer(entry)
+    finally:
+        BaseContainer._resolvers.clear()
+        BaseContainer._resolvers.update(kept)
 
 
 def one_line(error: BaseException, folder: Path) -> str:

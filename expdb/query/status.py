@@ -1,4 +1,4 @@
-"""`status`: the work tree against HEAD, and the newest run of each experiment, variant and seed.
+"""`status`: the work tree against HEAD, what is declared, and the newest run of everything else.
 
 Invariant: git's own index is not written; what git cannot tell is said in plain words.
 """
@@ -6,6 +6,7 @@ Invariant: git's own index is not written; what git cannot tell is said in plain
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from expdb import text
@@ -14,12 +15,14 @@ from expdb.git.command import GitError
 from expdb.git.index import refresh, temp_index
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import Reader
-from expdb.model import RunAt
+from expdb.model import RunAt, RunState
+from expdb.query.declared_cache import Declaration
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow
 from expdb.query.runs import baseline_row, default_objective, run_rows
-from expdb.query.status_results import StoreStatus, WorkTreeStatus
+from expdb.query.standing import Standing, standings
+from expdb.query.status_results import StatusRow, StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
 
 NEWEST_OF_EACH = """r.id IN (
@@ -27,26 +30,34 @@ NEWEST_OF_EACH = """r.id IN (
 
 
 def store_status(
-    reader: Reader, *, cwd: Path, head: RunAt | None, deltas: bool = True
+    reader: Reader,
+    *,
+    cwd: Path,
+    head: RunAt | None,
+    declared: Declaration | None = None,
+    deltas: bool = True,
 ) -> StoreStatus:
-    """Return how the work tree around `cwd` stands, and the experiments of the store.
+    """Return how the work tree around `cwd` stands, what is declared, and the runs of the store.
 
     Without `deltas` no run is measured against the baseline: an unfinished one would have points of
     the baseline read, and the libraries for it loaded.
+
+    Raises:
+        Corrupt: the config of a run that has to be compared with what is declared is damaged.
     """
     warnings: list[str] = []
-    rows = run_rows(
-        reader,
-        where=NEWEST_OF_EACH,
-        order="r.experiment, r.variant, r.seed NULLS FIRST",
-        head=head,
-    )
+    worktree = _code_of(declared, cwd)
+    stand = [] if declared is None else standings(reader, declared, worktree)
+    chosen = [one.run for one in stand if one.run is not None]
+    sql = f"{NEWEST_OF_EACH} OR r.id IN (SELECT unnest(?))"
+    order = "r.experiment, r.variant, r.seed NULLS FIRST"
+    found = run_rows(reader, where=sql, params=[chosen], order=order, head=head)
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
-    if deltas and objective is not None and rows:
-        newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
+    if deltas and objective is not None and found:
+        newest = max(found, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
-        rows = with_deltas(reader, rows, baseline, noise, problems=warnings)
+        found = with_deltas(reader, found, baseline, noise, problems=warnings)
     counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
     num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
     return StoreStatus(
@@ -54,11 +65,65 @@ def store_status(
         store=reader.store.name,
         num_runs=num_runs,
         bytes=int(size),
-        rows=tuple(rows),
+        rows=tuple(_rows(stand, found)),
         counts=dict(counts),
         metric=objective.metric if objective is not None else None,
         warnings=tuple(warnings),
+        entry=None if declared is None else declared.entry,
     )
+
+
+def _code_of(declared: Declaration | None, cwd: Path) -> WorkTree | None:
+    """Return the work tree that holds what is declared."""
+    found = find_worktree(cwd if declared is None else declared.entry.folder)
+    return None if isinstance(found, Unavailable) else found
+
+
+def _rows(stand: Sequence[Standing], found: Sequence[RunRow]) -> Iterator[StatusRow]:
+    """Yield what is declared with its runs, and beside it the runs that nothing declares."""
+    by_id = {row.id: row for row in found}
+    taken = {(one.experiment, one.variant, one.seed) for one in stand}
+    names = {one.experiment for one in stand}
+    rows = [
+        StatusRow(
+            experiment=one.experiment,
+            variant=one.variant,
+            seed=one.seed,
+            state=one.state,
+            is_declared=True,
+            run=by_id.get(one.run or ""),
+            reasons=one.reasons,
+            fault=one.fault,
+            overrides=one.overrides,
+        )
+        for one in stand
+    ]
+    newest: dict[tuple[str, str, int | None], RunRow] = {}
+    for row in found:
+        key = row.experiment, row.variant, row.seed
+        if key not in taken and (key not in newest or _is_newer(row, newest[key])):
+            newest[key] = row
+    for row in newest.values():
+        is_variant = row.experiment in names and row.state is RunState.FINISHED
+        rows.append(
+            StatusRow(
+                experiment=row.experiment,
+                variant=row.variant,
+                seed=row.seed,
+                state="variant" if is_variant and row.variant else row.state.value,
+                is_declared=False,
+                run=row,
+            )
+        )
+    yield from sorted(rows, key=_place)
+
+
+def _is_newer(row: RunRow, than: RunRow) -> bool:
+    return (row.created_at_ms, row.id) > (than.created_at_ms, than.id)
+
+
+def _place(row: StatusRow) -> tuple[str, str, bool, int]:
+    return row.experiment, row.variant, row.seed is not None, row.seed or 0
 
 
 def work_tree_status(

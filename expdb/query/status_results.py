@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from expdb.query.entry import Entry
 from expdb.query.results import RunRow
 
 
@@ -31,17 +33,58 @@ class WorkTreeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One thing that makes a run another one than what is declared now."""
+
+    kind: Literal["config", "environment", "file"]
+    name: str
+    """A dotted key, a variable, or a path of the repository."""
+    key: str = ""
+    """The config key whose value comes from the variable."""
+    old: Any = None
+    """The value of the run; markers of `expdb.digest` at what has none."""
+    new: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRow:
+    """One run that should exist or does, or one config file that declares none."""
+
+    experiment: str
+    variant: str = ""
+    seed: int | None = None
+    state: str
+    """`up to date`, `stale`, `missing`, `invalid`, else the state of the run."""
+    is_declared: bool
+    run: RunRow | None = None
+    """None of what is missing or invalid."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is stale, the strongest first."""
+    fault: str = ""
+    """Why a file cannot be trained."""
+    overrides: tuple[str, ...] = ()
+    """What its command says besides the experiment."""
+
+    @property
+    def name(self) -> str:
+        """Experiment and variant."""
+        return self.experiment + self.variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """What `status` shows: the work tree, and the runs by experiment, seed and state."""
+    """What `status` shows: the work tree, what is declared, and what there is."""
 
     work_tree: WorkTreeStatus
     store: str
     num_runs: int
     bytes: int
-    rows: tuple[RunRow, ...]
-    """The newest run of each (experiment, variant, seed)."""
+    rows: tuple[StatusRow, ...]
+    """What is declared, then the newest run of each other (experiment, variant, seed); by name."""
     counts: Mapping[str, int]
-    """State -> number of runs."""
+    """State -> number of runs, of all runs."""
+    entry: Entry | None = None
+    """Whose config declares; None where there is none."""
     metric: str | None = None
     warnings: tuple[str, ...] = ()
     """Damaged files that were left out."""

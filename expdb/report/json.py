@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from expdb.query.compare_results import Comparison
     from expdb.query.media import RunMedia
     from expdb.query.results import Listing, Ranking, RunRow
-    from expdb.query.status_results import StoreStatus
+    from expdb.query.status_results import StatusRow, StoreStatus
 
 SCHEMA_VERSION = 1
 
@@ -323,8 +323,31 @@ def status(result: StoreStatus) -> Data:
             "equals_head": tree.equals_head,
             "unfinished": tree.unfinished,
         },
-        runs=[run_row(row) for row in result.rows],
+        runs=[run_row(row.run) for row in result.rows if row.run is not None],
+        experiments=[_status_row(row) for row in result.rows],
     )
+
+
+def _status_row(row: StatusRow) -> Data:
+    return {
+        "experiment": row.experiment,
+        "variant": row.variant,
+        "seed": row.seed,
+        "state": row.state,
+        "declared": row.is_declared,
+        "run": row.run.id if row.run else None,
+        "reasons": [
+            {
+                "kind": reason.kind,
+                "name": reason.name,
+                "key": reason.key or None,
+                **_values((reason.old, reason.new)),
+            }
+            for reason in row.reasons
+        ],
+        "fault": row.fault or None,
+        "overrides": list(row.overrides),
+    }
 
 
 def rollback_plan(plan: RollbackPlan) -> Data:

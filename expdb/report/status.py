@@ -6,17 +6,20 @@ of an experiment are ordered strongest first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from expdb.query.results import RunRow
-from expdb.query.status_results import StoreStatus, WorkTreeStatus
+from expdb.query.declared import GROUP
+from expdb.query.entry import SCRIPT
+from expdb.query.status_results import Reason, StatusRow, StoreStatus, WorkTreeStatus
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
 from expdb.report.words import counted, label, step_of
 from expdb.signs import STATE_GLYPHS
-from expdb.text import decimals_for, metric, plain, size
+from expdb.text import config_value, decimals_for, metric, plain, size
 
 STRONGEST_FIRST = (
     "running",
@@ -26,8 +29,28 @@ STRONGEST_FIRST = (
     "crashed",
     "lost",
     "preempted",
+    "invalid",
+    "missing",
+    "stale",
+    "up to date",
     "finished",
+    "variant",
 )
+WEAKEST_FIRST = (
+    "up to date",
+    "finished",
+    "stale",
+    "missing",
+    "running",
+    "paused",
+    "pending",
+    "preempted",
+    "lost",
+    "crashed",
+    "failed",
+    "invalid",
+)
+NEEDS_A_RUN = frozenset(["missing", "stale", "failed", "crashed", "lost", "preempted"])
 MAX_EDITS = 6
 
 
@@ -38,12 +61,17 @@ def render(status: StoreStatus, style: Style) -> list[str]:
     lines.append(f"store      {style.say(status.store)}: {runs}, {size(status.bytes)}")
     if not status.rows:
         return lines
-    counts = [
-        f"{status.counts[word]:,} {word}"
-        for word in STRONGEST_FIRST[::-1]
-        if status.counts.get(word)
-    ]
-    return [*lines, "", *lay_out(_grid(status, style), style), "", ", ".join(counts)]
+    return [*lines, "", *lay_out(_grid(status, style), style), "", _counts_line(status)]
+
+
+def _counts_line(status: StoreStatus) -> str:
+    """Return how many stand how: of what is declared, else of all runs."""
+    if status.entry is None:
+        counts: Mapping[str, int] = status.counts
+    else:
+        counts = Counter(row.state for row in status.rows if row.is_declared)
+    said = [f"{counts[word]:,} {word}" for word in WEAKEST_FIRST if counts.get(word)]
+    return ", ".join(said) or "nothing is declared"
 
 
 def _work_tree(tree: WorkTreeStatus, style: Style) -> list[str]:
@@ -86,58 +114,82 @@ def _grid(status: StoreStatus, style: Style) -> Grid:
         Column(head=style.say(status.metric or "objective"), right=True, leaves=0),
         Column(head="why", cut="end"),
     )
-    groups = _groups(status.rows)
-    decimals = decimals_for(row.value for row in status.rows if _counts(row, status))
+    groups = _groups(status.rows, style)
+    decimals = decimals_for(_value(row, status) for row in status.rows)
     rows, marks = [], []
     before = ""
     for group in groups:
         first = group[0]
-        look = STATE_GLYPHS[first.state.value]
+        look = STATE_GLYPHS[first.state]
         name = plain(first.name)
         shown = name if name != before or not style.terminal else ""
         before = name
-        values = [r.value for r in group if _counts(r, status) and r.value is not None]
+        values = [value for row in group if (value := _value(row, status)) is not None]
         mean = fmean(values) if values else None
         rows.append(
             (
                 Cell(shown),
                 Cell(seeds([row.seed for row in group])),
-                Cell(first.state.value, look.colour if not style.terminal else ""),
+                Cell(first.state, look.colour if not style.terminal else ""),
                 Cell(metric(mean, decimals, key=status.metric or "", absent="")),
-                Cell(style.say(_why(first))),
+                Cell(style.say(why(first, style))),
             )
         )
-        marks.append(style.paint(style.glyph(first.state.value), look.colour))
+        marks.append(style.paint(style.glyph(first.state), look.colour))
     return Grid(columns, tuple(rows), tuple(marks))
 
 
-def _counts(row: RunRow, status: StoreStatus) -> bool:
-    return row.objective is not None and row.objective.metric == status.metric
+def _value(row: StatusRow, status: StoreStatus) -> float | None:
+    run = row.run
+    if run is None or run.objective is None or run.objective.metric != status.metric:
+        return None
+    return run.value
 
 
-def _groups(rows: Sequence[RunRow]) -> list[list[RunRow]]:
-    groups: dict[tuple[str, str, str, str], list[RunRow]] = {}
+def _groups(rows: Sequence[StatusRow], style: Style) -> list[list[StatusRow]]:
+    groups: dict[tuple[str, str, str, str], list[StatusRow]] = {}
     for row in rows:
-        alike = (row.experiment, row.variant, row.state.value, _why(row))
+        alike = (row.experiment, row.variant, row.state, why(row, style))
         groups.setdefault(alike, []).append(row)
     order = {state: at for at, state in enumerate(STRONGEST_FIRST)}
     return sorted(
         groups.values(),
-        key=lambda group: (group[0].experiment, group[0].variant, order[group[0].state.value]),
+        key=lambda group: (group[0].experiment, group[0].variant, order[group[0].state]),
     )
 
 
-def _why(row: RunRow) -> str:
-    at = step_of(row.last_step, row.max_steps)
-    match row.state.value:
-        case "finished":
+def why(row: StatusRow, style: Style) -> str:
+    """Return why a row stands as it does, in one line; empty where there is nothing to say."""
+    if row.fault:
+        return row.fault
+    if row.reasons:
+        more = f", and {len(row.reasons) - 1:,} more" if len(row.reasons) > 1 else ""
+        return f"{reason_text(row.reasons[0], style)}{more}"
+    run = row.run
+    at = "" if run is None else step_of(run.last_step, run.max_steps)
+    match row.state:
+        case "up to date" | "missing":
             return ""
         case "running" | "paused" | "pending":
-            return at
+            said = at
         case "failed":
-            return row.reason or f"at {at}"
+            said = (run.reason if run is not None else "") or f"at {at}"
+        case "finished" | "variant":
+            said = ""
         case _:
-            return f"at {at}" if at else row.reason
+            said = f"at {at}" if at or run is None else run.reason
+    return said if row.is_declared or row.state != "variant" else "not declared"
+
+
+def reason_text(reason: Reason, style: Style) -> str:
+    """Return one reason: `config: optim.lr 0.003 → 0.01`, `file: expdb/demo/moe.py`."""
+    name = plain(reason.name)
+    if reason.kind == "file":
+        return f"file: {name}"
+    old, new = (style.say(config_value(value)) for value in (reason.old, reason.new))
+    values = f"{old} {style.signs.arrow} {new}"
+    where = f" ({plain(reason.key)})" if reason.key else ""
+    return f"{reason.kind}: {name} {values}{where}"
 
 
 def seeds(values: Sequence[int | None]) -> str:
@@ -155,18 +207,35 @@ def seeds(values: Sequence[int | None]) -> str:
 
 
 def need_a_run(status: StoreStatus) -> list[str]:
-    """Return the experiments whose newest run did not come to its end: `exp06_moe:s1`."""
+    """Return what needs a run: missing, stale, or not come to its end: `exp06_moe:s1`."""
     return [
         plain(row.name) + ("" if row.seed is None else f":s{row.seed}")
         for row in status.rows
-        if row.state.value in ("failed", "crashed", "lost", "preempted")
+        if row.state in NEEDS_A_RUN
     ]
 
 
+def is_up_to_date(status: StoreStatus) -> bool:
+    """Tell whether everything that is declared has an up-to-date run."""
+    return all(row.state == "up to date" for row in status.rows if row.is_declared)
+
+
 def next_commands(status: StoreStatus, style: Style) -> list[tuple[str, str]]:
-    """Return the command that takes up the newest run that was cut off."""
-    cut_off = [row for row in status.rows if row.state.value in ("crashed", "preempted")]
-    if not cut_off:
-        return []
-    newest = max(cut_off, key=lambda row: row.created_at_ms)
-    return [("resume", f"expdb resume {style.run(newest.id)}")]
+    """Return what to do next: train what is missing or stale, take up what was cut off."""
+    out = []
+    need = [row for row in status.rows if row.is_declared and row.state in ("missing", "stale")]
+    if need and status.entry is not None:
+        first = next((row for row in need if row.state == "missing"), need[0])
+        words = ["python", status.entry.script or SCRIPT, f"+{GROUP}={first.experiment}"]
+        out.append(("train", plain(shlex.join([*words, *first.overrides]))))
+    if any(row.fault for row in status.rows):
+        out.append(("look", "expdb doctor --conf"))
+    cut_off = [
+        row.run
+        for row in status.rows
+        if row.run is not None and row.run.state.value in ("crashed", "preempted")
+    ]
+    if cut_off:
+        newest = max(cut_off, key=lambda run: run.created_at_ms)
+        out.append(("resume", f"expdb resume {style.run(newest.id)}"))
+    return out

@@ -46,9 +46,10 @@ DEFAULTS: dict[str, Any] = {
     "monitor": {"non_finite": True},
     "noise": {},
     "require": [],
+    "resolvers": {},
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
-FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study"])
+FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study", "resolvers"])
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
@@ -71,6 +72,12 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(out["keep"], Mapping):
         raise BadInput(f"expdb.keep is {type(out['keep']).__name__}, not a mapping")
     out["keep"] = asdict(keep_of(out["keep"]))
+    resolvers = out["resolvers"]
+    if not isinstance(resolvers, Mapping) or not all(
+        isinstance(place, str) and place.find(":") > 0 for place in resolvers.values()
+    ):
+        raise BadInput("expdb.resolvers is no mapping of names to `package.module:function`")
+    out["resolvers"] = {str(name): str(place) for name, place in resolvers.items()}
     if out["study"] is not None:
         out["study"] = _checked(out["study"], "", "expdb.study")
     for name, allowed in CHOICES.items():

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from expdb.model import Checkpoint, Event, Pin, RunAt, RunState
 from expdb.query.compare_results import CodeDiff, Comparison, ConfigDiff, MetricDiff, Verdict
+from expdb.query.entry import Entry
 from expdb.query.results import Outcome
-from expdb.query.status_results import StoreStatus, WorkTreeStatus
+from expdb.query.status_results import Reason, StatusRow, StoreStatus, WorkTreeStatus
 from expdb.report import digest_shown, shown, status
 from expdb.text import cells
 
@@ -186,8 +188,20 @@ def test_show_digest(cast, screen, golden):
     )
 
 
+def status_row(run, state=None, **more):
+    return StatusRow(
+        experiment=run.experiment,
+        variant=run.variant,
+        seed=run.seed,
+        state=state or run.state.value,
+        is_declared=state is not None,
+        run=run,
+        **more,
+    )
+
+
 def make_status(cast, **change):
-    rows = tuple(row for row in cast.rows)
+    rows = tuple(status_row(row) for row in cast.rows)
     made = StoreStatus(
         work_tree=WorkTreeStatus(
             in_git=True,
@@ -264,9 +278,56 @@ def test_what_needs_a_run_and_how_to_go_on(cast, screen):
     made = make_status(cast)
     assert status.need_a_run(made) == ["exp09_fp16:s0", "exp06_moe:s1"]
     assert status.next_commands(made, screen()) == [("resume", "expdb resume a9m4")]
-    preempted = replace(cast.rows[0], state=RunState.PREEMPTED)
-    both = replace(made, rows=(preempted, *cast.rows[1:]))
+    preempted = status_row(replace(cast.rows[0], state=RunState.PREEMPTED))
+    both = replace(made, rows=(preempted, *made.rows[1:]))
     assert status.next_commands(both, screen()) == [("resume", "expdb resume x5j2")]
+
+
+def declared(cast):
+    """The rows of what is declared, of every kind."""
+    by_id = {row.id[:4]: row for row in cast.rows}
+    lr = Reason(kind="config", name="schedule.min_ratio", old=0.1, new=0.0)
+    moe = Reason(kind="file", name="expdb/demo/moe.py")
+    scale = Reason(kind="environment", name="JUMP", key="schedule.jump", old=30, new=10)
+    rows = [
+        status_row(by_id["k3f9"], "up to date"),
+        replace(status_row(by_id["h4q8"], "variant"), is_declared=False),
+        status_row(by_id["x5j2"], "running"),
+        status_row(by_id["a9m4"], "crashed"),
+        StatusRow(experiment="exp04_bad_batch", seed=1, state="missing", is_declared=True),
+        StatusRow(
+            experiment="exp04_bad_batch",
+            seed=2,
+            state="missing",
+            is_declared=True,
+            overrides=("seed=2",),
+        ),
+        StatusRow(
+            experiment="exp10_long",
+            state="invalid",
+            is_declared=True,
+            fault="schedule=linear: no such file in conf/schedule",
+        ),
+    ]
+    for run, reasons in (("t1h6", (lr, moe)), ("c7t3", (moe,)), ("m8c2", (scale,))):
+        rows.append(status_row(by_id[run], "stale", reasons=reasons))
+    entry = Entry(folder=Path("/p/conf"), name="train", script="train.py")
+    return make_status(cast, rows=tuple(rows), entry=entry)
+
+
+def test_status_of_what_is_declared(cast, screen, golden):
+    made = declared(cast)
+    golden("status-declared-100.txt", status.render(made, screen()))
+    golden("status-declared-pipe.txt", status.render(made, screen(terminal=False, ascii=True)))
+    assert status.next_commands(made, screen()) == [
+        ("train", "python train.py +exp=exp04_bad_batch"),
+        ("look", "expdb doctor --conf"),
+        ("resume", "expdb resume a9m4"),
+    ]
+    assert "exp04_bad_batch:s2" in status.need_a_run(made)
+    assert not status.is_up_to_date(made)
+    good = [row for row in made.rows if row.state in ("up to date", "variant")]
+    assert status.is_up_to_date(replace(made, rows=tuple(good)))
 
 
 def test_seeds_fold_to_ranges():

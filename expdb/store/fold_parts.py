@@ -98,7 +98,7 @@ def planned(store_root: Path, layout: RunLayout) -> Folding | None:
     Raises:
         Corrupt: a list is damaged.
     """
-    if not _is_due(layout) or not _is_over(store_root, layout):
+    if not _is_due(layout) or not is_over(store_root, layout):
         return None
     lists = [layout.parts_list(*at) for at in _lists(layout)]
     before = _num_parts(layout)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import results, summary
-from bench.bars import bar, plot, sealing, ten_thousand, write_path, writers
+from bench.bars import bar, declared, plot, sealing, ten_thousand, write_path, writers
 from bench.bars.bar import Bar
 from bench.environments import Failed, Place, present
 from bench.pairs import Options, Row, Scale
@@ -30,7 +30,8 @@ WORKLOADS = {
     "W6": imports,
 }
 BARS = {
-    "write": write_path, "sealing": sealing, "runs": ten_thousand, "plot": plot, "writers": writers,
+    "write": write_path, "sealing": sealing, "runs": ten_thousand, "declared": declared,
+    "plot": plot, "writers": writers,
 }  # fmt: skip
 
 

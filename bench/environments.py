@@ -55,14 +55,14 @@ class Place:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="expdb-bench-")
         self.root = Path(self._folder.name)
-        self._code = self.root / "code"
-        for path in (self._code, self.root / "home", self.root / "stores"):
+        self.code = self.root / "code"
+        for path in (self.code, self.root / "home", self.root / "stores"):
             path.mkdir()
         script = "import importlib, sys\n\nimportlib.import_module(sys.argv.pop(1)).main()\n"
-        (self._code / "train.py").write_text(script)
+        (self.code / "train.py").write_text(script)
         identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.org"]
         for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "script"]):
-            subprocess.run(["git", *words], cwd=self._code, env=self.env(), check=True)
+            subprocess.run(["git", *words], cwd=self.code, env=self.env(), check=True)
 
     def __enter__(self) -> Place:
         return self
@@ -103,7 +103,7 @@ class Place:
         if python is None:
             raise Failed(f"{peer} is not installed")
         whole = [str(python), "train.py", module, *words]
-        return Command(words=whole, cwd=self._code, env=self.env())
+        return Command(words=whole, cwd=self.code, env=self.env())
 
     def tell(
         self, module: str, job: Mapping[str, Any], timeout_s: float = 1200.0
@@ -120,7 +120,7 @@ class Place:
     def bare(self) -> Spent:
         """Run the Python of expdb without any work."""
         words = [str(python_of("expdb")), "-c", "pass"]
-        return Running(Command(words=words, cwd=self._code, env=self.env())).wait()
+        return Running(Command(words=words, cwd=self.code, env=self.env())).wait()
 
     def expdb_starts(self, *words: str, **more: str) -> Running:
         """Start the `expdb` command with these words, and `more` in its environment."""
@@ -128,7 +128,7 @@ class Place:
         tool = Path(str(python)).with_name("expdb")
         head = [str(tool)] if tool.exists() else [str(python), "-m", "expdb.cli.main"]
         env = {**self.env(), **more}
-        return Running(Command(words=[*head, *words], cwd=self._code, env=env))
+        return Running(Command(words=[*head, *words], cwd=self.code, env=env))
 
     def expdb(self, *words: str, **more: str) -> Spent:
         """Run the `expdb` command to its end.

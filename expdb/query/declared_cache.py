@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from expdb.errors import Corrupt
-from expdb.query.declaring import Cell, Declared, Sources
+from expdb.query.declaring import Declared, DeclaredRun, Sources
 from expdb.query.entry import Entry
 from expdb.store import fields
 from expdb.store.fields import Wrong
@@ -204,14 +204,19 @@ def _write(path: Path, kept: _Kept) -> None:
 
 
 def _encoded(found: Declared) -> dict[str, Any]:
-    configs = list(dict.fromkeys((cell.canonical, cell.digest) for cell in found.cells))
+    configs = list(dict.fromkeys((run.canonical, run.digest) for run in found.runs))
     place = {config: at for at, config in enumerate(configs)}
     return {
         "fault": found.fault,
         "configs": configs,
-        "cells": [
-            [cell.variant, cell.seed, list(cell.overrides), place[cell.canonical, cell.digest]]
-            for cell in found.cells
+        "runs": [
+            [
+                wanted.variant,
+                wanted.seed,
+                list(wanted.overrides),
+                place[wanted.canonical, wanted.digest],
+            ]
+            for wanted in found.runs
         ],
         "ignore": list(found.ignore),
         "seed_key": found.seed_key,
@@ -228,15 +233,15 @@ def _declared(name: str, row: Mapping[str, Any]) -> Declared:
     return Declared(
         name=name,
         fault=row["fault"],
-        cells=tuple(
-            Cell(
+        runs=tuple(
+            DeclaredRun(
                 variant=variant,
                 seed=seed,
                 overrides=tuple(overrides),
                 canonical=configs[at][0],
                 digest=configs[at][1],
             )
-            for variant, seed, overrides, at in row["cells"]
+            for variant, seed, overrides, at in row["runs"]
         ),
         ignore=tuple(row["ignore"]),
         seed_key=row["seed_key"],

@@ -1,6 +1,6 @@
 """What config files declare: each experiment with its seeds and the config that each would train.
 
-A cell is one run that should exist: an experiment, with the values of `hydra.sweeper.params`.
+A declared run is one that should exist: an experiment, with the values of `hydra.sweeper.params`.
 
 Invariant: what is declared depends on the files, the variables and the resolvers that `Sources`
 names, and on nothing else.
@@ -27,11 +27,11 @@ VARIABLE = re.compile(r"\boc\.env:\s*([^,}\s]+)")
 REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 RESOLVER = re.compile(r"Unsupported interpolation type (\S+)")
 BASIC = "basic"
-MOST_CELLS = 10_000
+MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class DeclaredRun:
     """One run that should exist."""
 
     variant: str
@@ -60,8 +60,8 @@ class Declared:
 
     name: str
     fault: str = ""
-    """Why it cannot be trained; there are no cells then."""
-    cells: tuple[Cell, ...] = ()
+    """Why it cannot be trained; it declares no run then."""
+    runs: tuple[DeclaredRun, ...] = ()
     ignore: tuple[str, ...] = ()
     seed_key: str = "seed"
     read_from: Mapping[str, str] = field(default_factory=dict)
@@ -81,19 +81,19 @@ def declare(conf: Conf, name: str) -> Declared:
         return Declared(name=name, fault=fault, sources=sources)
     ignore, seed_key = ignored_keys(settings_of(config))
     raw = conf.composer.raw(config.overrides)
-    cells = []
+    found = []
     swept_over = _combinations(config)
     if isinstance(swept_over, str):
         return Declared(name=name, fault=swept_over, sources=sources)
     for swept in swept_over:
-        cell = _cell(conf, config, swept, ignore, seed_key, raw)
-        if isinstance(cell, str):
-            said = f"hydra.sweeper.params, {' '.join(swept)}: {cell}"
+        wanted = _run(conf, config, swept, ignore, seed_key, raw)
+        if isinstance(wanted, str):
+            said = f"hydra.sweeper.params, {' '.join(swept)}: {wanted}"
             return Declared(name=name, fault=said, sources=sources)
-        cells.append(cell)
+        found.append(wanted)
     return Declared(
         name=name,
-        cells=tuple(cells),
+        runs=tuple(found),
         ignore=tuple(ignore),
         seed_key=seed_key,
         read_from=_read_from(raw),
@@ -152,8 +152,8 @@ def _combinations(config: Config) -> list[tuple[str, ...]] | str:
             choices.append([*_one_by_one(override, str(key))] if is_swept else [text])
         except HydraException as error:
             return f"hydra.sweeper.params: {key}: {str(error).splitlines()[0]}"
-    if math.prod(map(len, choices)) > MOST_CELLS:
-        return f"hydra.sweeper.params declares more than {MOST_CELLS:,} runs"
+    if math.prod(map(len, choices)) > MOST_RUNS:
+        return f"hydra.sweeper.params declares more than {MOST_RUNS:,} runs"
     return list(itertools.product(*choices))
 
 
@@ -166,15 +166,15 @@ def _one_by_one(override: Any, key: str) -> Iterator[str]:
     return (f"{key}={one}" for one in override.sweep_string_iterator())
 
 
-def _cell(
+def _run(
     conf: Conf,
     config: Config,
     swept: Sequence[str],
     ignore: Sequence[str],
     seed_key: str,
     raw: Any,
-) -> Cell | str:
-    """Return the cell of some overrides, or why they cannot be composed."""
+) -> DeclaredRun | str:
+    """Return the declared run of some overrides, or why they cannot be composed."""
     others = [text for text in swept if _key(text) != seed_key]
     needs_seed = len(others) < len(swept) and _mentions(raw, seed_key)
     given = [*config.overrides, *(swept if needs_seed else others)]
@@ -184,7 +184,7 @@ def _cell(
     canonical = composed.composed.canonical
     seeds = [text.partition("=")[2] for text in swept if _key(text) == seed_key]
     seed = seeds[-1] if seeds else composed.composed.flat.get(seed_key)
-    return Cell(
+    return DeclaredRun(
         variant=variant_of(
             others, experiment_key=conf.group, seed_key=seed_key, ignore=list(ignore)
         ),

@@ -1,7 +1,7 @@
 """How what exists stands to what is declared: up to date, stale and why, missing, running, failed.
 
-A run is the run of a cell if it is of the same experiment, variant and seed. It is up to date if
-its config is the declared one under today's rules, and if no file of the repository that it used
+A run counts for a declared one if it is of the same experiment, variant and seed. It is up to date
+if its config is the declared one under today's rules, and if no file of the repository that it used
 is another one now.
 
 Invariant: a run that is up to date is found however many stale ones are newer.
@@ -19,7 +19,7 @@ from expdb.git.objects import hash_files
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.query.declared_cache import Declaration
-from expdb.query.declaring import Cell, Declared
+from expdb.query.declaring import Declared, DeclaredRun
 from expdb.query.status_results import Reason
 
 LIVE: Final = ("running", "paused", "pending")
@@ -29,7 +29,7 @@ FINISHED: Final = "finished"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One cell, or a file that declares none."""
+    """One declared run, or a file that declares none."""
 
     experiment: str
     variant: str = ""
@@ -63,14 +63,14 @@ def standings(reader: Reader, declared: Declaration, worktree: WorkTree | None) 
     for one in declared.experiments:
         if one.fault:
             out.append(Standing(experiment=one.name, state="invalid", fault=one.fault))
-        for cell in one.cells:
-            known = runs.get((one.name, cell.variant, cell.seed), [])
-            out.append(_standing(reader, one, cell, known, edited))
+        for wanted in one.runs:
+            known = runs.get((one.name, wanted.variant, wanted.seed), [])
+            out.append(_standing(reader, one, wanted, known, edited))
     return out
 
 
 def _runs_of(reader: Reader, names: Sequence[str]) -> Mapping[_Key, list[_Known]]:
-    """Return the runs of each cell, the newest first."""
+    """Return the runs of each experiment, variant and seed, the newest first."""
     sql = """
         SELECT experiment, variant, seed, id, state, digest FROM runs
         WHERE experiment IN (SELECT unnest(?)) ORDER BY created_at_ms DESC, id DESC
@@ -85,8 +85,8 @@ def _finished(declared: Declaration, runs: Mapping[_Key, list[_Known]]) -> list[
     return [
         run.id
         for one in declared.experiments
-        for cell in one.cells
-        for run in runs.get((one.name, cell.variant, cell.seed), [])
+        for wanted in one.runs
+        for run in runs.get((one.name, wanted.variant, wanted.seed), [])
         if run.state == FINISHED
     ]
 
@@ -118,61 +118,61 @@ def _edited(
 def _standing(
     reader: Reader,
     one: Declared,
-    cell: Cell,
+    wanted: DeclaredRun,
     known: Sequence[_Known],
     edited: Mapping[str, Sequence[str]],
 ) -> Standing:
     def made(state: str, run: _Known | None = None, reasons: Iterable[Reason] = ()) -> Standing:
         return Standing(
             experiment=one.name,
-            variant=cell.variant,
-            seed=cell.seed,
+            variant=wanted.variant,
+            seed=wanted.seed,
             state=state,
             run=None if run is None else run.id,
             reasons=tuple(reasons),
-            overrides=cell.overrides,
+            overrides=wanted.overrides,
         )
 
     finished = [run for run in known if run.state == FINISHED]
     for run in known:
-        if run.state in LIVE and _same_config(reader, one, cell, run):
+        if run.state in LIVE and _same_config(reader, one, wanted, run):
             return made(run.state, run)
     for run in finished:
-        if run.digest == cell.digest and not edited.get(run.id):
+        if run.digest == wanted.digest and not edited.get(run.id):
             return made("up to date", run)
     newest = known[0] if known else None
-    if newest and newest.state in CUT_OFF and _same_config(reader, one, cell, newest):
+    if newest and newest.state in CUT_OFF and _same_config(reader, one, wanted, newest):
         return made(newest.state, newest)
     if not finished:
         return made("missing")
-    reasons = tuple(_reasons(reader, one, cell, finished[0], edited))
+    reasons = tuple(_reasons(reader, one, wanted, finished[0], edited))
     return made("stale" if reasons else "up to date", finished[0], reasons)
 
 
-def _same_config(reader: Reader, one: Declared, cell: Cell, run: _Known) -> bool:
-    return run.digest == cell.digest or not _differing(reader, one, cell, run)
+def _same_config(reader: Reader, one: Declared, wanted: DeclaredRun, run: _Known) -> bool:
+    return run.digest == wanted.digest or not _differing(reader, one, wanted, run)
 
 
 def _differing(
-    reader: Reader, one: Declared, cell: Cell, run: _Known
+    reader: Reader, one: Declared, wanted: DeclaredRun, run: _Known
 ) -> dict[str, tuple[object, object]]:
     """Return key -> (value of the run, value declared), under today's rules."""
-    if run.digest == cell.digest:
+    if run.digest == wanted.digest:
         return {}
     return digest.differing(
-        reader.run(run.id).canonical, cell.canonical, ignore=one.ignore, seed_key=one.seed_key
+        reader.run(run.id).canonical, wanted.canonical, ignore=one.ignore, seed_key=one.seed_key
     )
 
 
 def _reasons(
     reader: Reader,
     one: Declared,
-    cell: Cell,
+    wanted: DeclaredRun,
     run: _Known,
     edited: Mapping[str, Sequence[str]],
 ) -> Iterator[Reason]:
     """Yield why a finished run is not the declared one: variables, other keys, files."""
-    keys = _differing(reader, one, cell, run)
+    keys = _differing(reader, one, wanted, run)
     for key in sorted(keys, key=lambda key: (key not in one.read_from, key)):
         old, new = keys[key]
         variable = one.read_from.get(key)

@@ -13,7 +13,7 @@ import pytest
 from expdb.index.reader import open_reader
 from expdb.model import Run, RunState
 from expdb.query.declared_cache import Declaration, declaration
-from expdb.query.declaring import Cell
+from expdb.query.declaring import DeclaredRun
 from expdb.query.entry import Entry
 from expdb.query.status import store_status
 from expdb.query.status_results import Reason, StatusRow
@@ -70,7 +70,7 @@ def declare(project: Path, store: Store) -> Declaration:
     return declaration(entry(project), store.layout.index)
 
 
-def run_of(project: Path, experiment: str, cell: Cell, number: int, **more: Any) -> Run:
+def run_of(project: Path, experiment: str, cell: DeclaredRun, number: int, **more: Any) -> Run:
     """Return a finished run of what is declared, pinned to the files as they stand."""
     made = make_run(f"a{number:09d}", experiment=experiment, seed=cell.seed, minutes=number)
     used = {name: git(project, "hash-object", name) for name in ("train.py", "moe.py")}
@@ -82,7 +82,7 @@ def run_of(project: Path, experiment: str, cell: Cell, number: int, **more: Any)
 
 def train_all(project: Path, store: Store, number: Iterator[int]) -> None:
     for one in declare(project, store).experiments:
-        for cell in one.cells:
+        for cell in one.runs:
             write_run(store, run_of(project, one.name, cell, next(number)))
 
 
@@ -166,7 +166,7 @@ def test_the_state_of_a_run_of_the_declared_config_counts(
     project: Path, store: Store, number: Iterator[int], state: str
 ) -> None:
     (baseline, *_) = declare(project, store).experiments
-    (cell,) = baseline.cells
+    (cell,) = baseline.runs
     made = run_of(project, "baseline", cell, next(number), state=RunState(state), ended_at_ms=None)
     write_run(store, made)
     assert states(project, store)["baseline:0"] == state
@@ -179,7 +179,7 @@ def test_what_nothing_declares_stands_beside(
     project: Path, store: Store, number: Iterator[int]
 ) -> None:
     train_all(project, store, number)
-    (cell,) = declare(project, store).experiments[0].cells
+    (cell,) = declare(project, store).experiments[0].runs
     write_run(store, run_of(project, "baseline", cell, next(number), variant="+optim.lr=1"))
     write_run(store, run_of(project, "baseline", cell, next(number), seed=7))
     write_run(store, run_of(project, "adhoc", cell, next(number)))
@@ -244,7 +244,7 @@ def test_resolvers_of_the_project_are_used(project: Path, store: Store) -> None:
         (found,) = (one for one in declare(project, store).experiments if one.name == "own")
         return found
 
-    (cell,) = own().cells
+    (cell,) = own().runs
     assert json.loads(cell.canonical)["a"] == 9
     (project / "conf/train.yaml").write_text(base % "nothing")
     assert own().fault == "expdb.resolvers.mine: tools.res has no function nothing"
@@ -268,14 +268,14 @@ def test_a_sweep_is_one_run_a_combination(
 ) -> None:
     (project / "conf/exp/exp01.yaml").write_text(f"{G}hydra: {{sweeper: {{params: {params}}}}}\n")
     (one,) = (one for one in declare(project, store).experiments if one.name == "exp01")
-    assert [(cell.variant, cell.seed) for cell in one.cells] == expected
+    assert [(cell.variant, cell.seed) for cell in one.runs] == expected
 
 
 def test_a_seed_that_the_config_speaks_of_is_composed_with_it(project: Path, store: Store) -> None:
     path = project / "conf/exp/exp02.yaml"
     path.write_text(f"{FILES['conf/exp/exp02.yaml']}folder: out/${{seed}}\n")
     (one,) = (one for one in declare(project, store).experiments if one.name == "exp02")
-    assert [json.loads(cell.canonical)["folder"] for cell in one.cells] == [
+    assert [json.loads(cell.canonical)["folder"] for cell in one.runs] == [
         "out/0", "out/1", "out/2"
     ]  # fmt: skip
 
@@ -327,7 +327,7 @@ class TestWhatIsKept:
         assert declare(project, store).num_composed == 3
         kept.write_text(text.replace("0.003", "0.004"))
         assert declare(project, store).num_composed == 3
-        assert declare(project, store).experiments[0].cells == first.experiments[0].cells
+        assert declare(project, store).experiments[0].runs == first.experiments[0].runs
 
     def test_the_value_of_a_variable_is_not_kept(
         self, project: Path, store: Store, monkeypatch: pytest.MonkeyPatch

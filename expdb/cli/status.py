@@ -12,7 +12,7 @@ from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 
 if TYPE_CHECKING:
-    from expdb.query.declared_cache import Declaration
+    from expdb.query.declared_results import Declaration
     from expdb.store.store import Store
 
 

@@ -19,29 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from expdb.errors import Corrupt
-from expdb.query.declaring import Declared, DeclaredRun, Sources
+from expdb.query.declared_results import Declaration, Declared, DeclaredRun, Sources
 from expdb.query.entry import Entry
 from expdb.store import fields
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json, write_json
 
 FORMAT: Final = 1
-PACKAGES: Final = ("hydra-core", "omegaconf", "expdb-ml")
+PACKAGES: Final = ("hydra", "omegaconf", "expdb")
 
 Tick = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """All that one entry declares."""
-
-    entry: Entry
-    group: str
-    """The config group of experiments: `exp`."""
-    experiments: tuple[Declared, ...]
-    """By name."""
-    num_composed: int = 0
-    """How many had to be composed now."""
 
 
 def declaration(
@@ -154,14 +141,14 @@ def _name(entry: Entry) -> str:
 
 def _about(entry: Entry, group: str) -> str:
     """Return what every kept row hangs on besides its own sources."""
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
 
     versions = []
     for package in PACKAGES:
-        try:
-            versions.append(version(package))
-        except PackageNotFoundError:
-            versions.append("")
+        # Whose file it is stands for its version: to read that takes longer than all else here.
+        found = find_spec(package)
+        path = None if found is None else found.origin
+        versions.append([path, os.stat(path).st_mtime_ns] if path else [])  # noqa: PTH116
     beside = sorted(name for name in _names(entry.folder) if not name.startswith(f"{group}/"))
     said = json.dumps([FORMAT, str(entry.folder), entry.name, versions, beside])
     return hashlib.sha256(said.encode()).hexdigest()

@@ -1,6 +1,4 @@
-"""What config files declare: each experiment with its seeds and the config that each would train.
-
-A declared run is one that should exist: an experiment, with the values of `hydra.sweeper.params`.
+"""What a config file declares: composing an experiment with its seeds and all that it sweeps over.
 
 Invariant: what is declared depends on the files, the variables and the resolvers that `Sources`
 names, and on nothing else.
@@ -12,14 +10,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from expdb import digest
 from expdb.digest import Unresolved
 from expdb.query.composed import Config, Failure
 from expdb.query.conf import GLOBAL, Conf, faults, ignored_keys, settings_of, sound
+from expdb.query.declared_results import Declared, DeclaredRun, Sources
 from expdb.redact import is_secret_variable
 from expdb.track.job import variant_of
 
@@ -28,46 +25,6 @@ REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 RESOLVER = re.compile(r"Unsupported interpolation type (\S+)")
 BASIC = "basic"
 MOST_RUNS = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredRun:
-    """One run that should exist."""
-
-    variant: str
-    """As runs have it: of swept keys besides the seed; empty for the experiment itself."""
-    seed: int | None
-    overrides: tuple[str, ...]
-    """What the experiment's command has to say besides: `seed=1`."""
-    canonical: str
-    """The whole config, as `expdb.digest` writes it."""
-    digest: str
-    """Under the rules of this config."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """What a composed config was made of."""
-
-    files: tuple[Path, ...] = ()
-    variables: tuple[str, ...] = ()
-    """Environment variables that the files read; those of secrets change no config."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """One experiment file."""
-
-    name: str
-    fault: str = ""
-    """Why it cannot be trained; it declares no run then."""
-    runs: tuple[DeclaredRun, ...] = ()
-    ignore: tuple[str, ...] = ()
-    seed_key: str = "seed"
-    read_from: Mapping[str, str] = field(default_factory=dict)
-    """Dotted key -> the environment variable that its value comes from."""
-    sources: Sources | None = None
-    """None where it is not known what the answer hangs on: it must be composed each time."""
 
 
 def declare(conf: Conf, name: str) -> Declared:

@@ -18,8 +18,7 @@ from expdb import digest
 from expdb.git.objects import hash_files
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
-from expdb.query.declared_cache import Declaration
-from expdb.query.declaring import Declared, DeclaredRun
+from expdb.query.declared_results import Declaration, Declared, DeclaredRun
 from expdb.query.status_results import Reason
 
 LIVE: Final = ("running", "paused", "pending")

@@ -16,7 +16,7 @@ from expdb.git.index import refresh, temp_index
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import Reader
 from expdb.model import RunAt, RunState
-from expdb.query.declared_cache import Declaration
+from expdb.query.declared_results import Declaration
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow

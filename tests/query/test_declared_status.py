@@ -12,8 +12,8 @@ import pytest
 
 from expdb.index.reader import open_reader
 from expdb.model import Run, RunState
-from expdb.query.declared_cache import Declaration, declaration
-from expdb.query.declaring import DeclaredRun
+from expdb.query.declared_cache import declaration
+from expdb.query.declared_results import Declaration, DeclaredRun
 from expdb.query.entry import Entry
 from expdb.query.status import store_status
 from expdb.query.status_results import Reason, StatusRow

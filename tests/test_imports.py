@@ -135,6 +135,22 @@ def test_a_list_loads_what_it_shows_and_no_more(verb: str, tmp_path: Path) -> No
     assert loaded(code, HEAVY | never) == {"click", "_duckdb"}
 
 
+def test_status_composes_nothing_that_is_kept(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "runs")
+    write_run(store, make_run("k3f9x2m7qd", value=1.8))
+    (tmp_path / "conf" / "exp").mkdir(parents=True)
+    (tmp_path / "conf" / "train.yaml").write_text("seed: 0\n")
+    (tmp_path / "conf" / "exp" / "baseline.yaml").write_text("# @package _global_\nlr: 1\n")
+    code = (
+        f"import sys; sys.argv = ['expdb', '-C', {str(tmp_path)!r}, 'status']\n"
+        "from expdb.cli.main import main\n"
+        "assert main() == 0"
+    )
+    composing = {"hydra", "omegaconf", "yaml", "expdb.query.composed", "importlib.metadata"}
+    assert composing & loaded(code, composing) != set()
+    assert loaded(code, HEAVY | composing) == {"click", "_duckdb"}
+
+
 def test_the_contracts_hold() -> None:
     done = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],

@@ -7,6 +7,7 @@ there is none.
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,8 +63,10 @@ class Layer:
 class Composer:
     """Composes configs of one entry; make it with `composer`."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, repository: Repository) -> None:
         self.entry = entry
+        self._repository = repository
+        self._files: dict[tuple[str, ...], tuple[Path, ...]] = {}
         self._known: dict[tuple[str, ...], Config | Failure] = {}
         self._raw: dict[tuple[str, ...], Base] = {}
 
@@ -78,6 +81,7 @@ class Composer:
         from hydra import compose
         from omegaconf import OmegaConf, open_dict
 
+        self._repository.asked.clear()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Hydra's own hints for scripts
@@ -87,6 +91,7 @@ class Composer:
             sweep: Any = OmegaConf.to_container(hydra.sweeper, resolve=False)
             with open_dict(cfg):
                 del cfg["hydra"]
+            self._files[overrides] = tuple(self._repository.files())
             self._raw[overrides] = choices, OmegaConf.to_container(cfg, resolve=False)
             composed = read_config(cfg)
         except Exception as error:  # noqa: BLE001 - Hydra, YAML and resolvers raise anything
@@ -118,47 +123,76 @@ class Composer:
         """Return a config that composes as it is written: before its interpolations."""
         return self._raw[tuple(overrides)][1]
 
-    def files(self, overrides: Sequence[str]) -> list[Path]:
+    def files(self, overrides: Sequence[str]) -> tuple[Path, ...]:
         """Return the files of a config that composes, those of packages left out, each once."""
-        paths = (path for _, path, _ in self._loaded(overrides))
-        return list(dict.fromkeys(path for path in paths if path is not None))
+        return self._files[tuple(overrides)]
 
     def layers(self, overrides: Sequence[str]) -> list[Layer]:
         """Return the layers of a config that composes, Hydra's own left out."""
+        from hydra.core.global_hydra import GlobalHydra
+        from hydra.types import RunMode
         from omegaconf import OmegaConf
 
+        loader: Any = GlobalHydra.instance().config_loader()
+        found = loader.compute_defaults_list(self.entry.name, list(overrides), RunMode.RUN)
         out = []
-        for item, path, values in self._loaded(overrides):
+        for item in found.defaults:
             package = item.package or ""
-            if package.partition(".")[0] == "hydra":
+            if item.config_path is None or package.partition(".")[0] == "hydra":
                 continue
+            loaded = loader.repository.load_config(item.config_path)
+            if loaded is None:
+                continue
+            values: Any = loaded.config
             if OmegaConf.is_config(values):
                 values = OmegaConf.to_container(values, resolve=False, enum_to_str=True)
             for part in reversed(package.split(".") if package else ()):
                 values = {part: values}
             flat = read_config(values).flat if isinstance(values, dict) else {}
-            name = str(item.config_path)
-            folder = None if path is None else Path(str(path).removesuffix(f"/{name}.yaml"))
-            out.append(Layer(name=name, package=package, folder=folder, values=flat))
+            folder = _folder(loaded)
+            out.append(Layer(name=item.config_path, package=package, folder=folder, values=flat))
         return out
 
-    def _loaded(self, overrides: Sequence[str]) -> Iterator[tuple[Any, Path | None, Any]]:
-        """Yield (item of the defaults list, its file, its values); None is a file of a package."""
-        from hydra.core.global_hydra import GlobalHydra
-        from hydra.types import RunMode
 
-        loader: Any = GlobalHydra.instance().config_loader()
-        found = loader.compute_defaults_list(self.entry.name, list(overrides), RunMode.RUN)
-        for item in found.defaults:
-            loaded = None
-            if item.config_path is not None:
-                loaded = loader.repository.load_config(item.config_path)
-            if loaded is None:
-                continue
-            folder = str(loaded.path)
-            is_file = folder.startswith("file://")
-            path = Path(folder.removeprefix("file://")) / f"{item.config_path}.yaml"
-            yield item, path if is_file else None, loaded.config
+class Repository:
+    """Hydra's source of config files, which reads each but once and tells which were asked for."""
+
+    def __init__(self, delegate: Any) -> None:
+        self._delegate = delegate
+        self._known: dict[str, Any] = {}
+        self.asked: dict[str, Any] = {}
+        """Config path -> what was found there, since it was last cleared."""
+
+    def __deepcopy__(self, memo: Any) -> Repository:
+        return self  # Hydra composes with a copy; what was read is the same
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._delegate, name)
+
+    def initialize_sources(self, config_search_path: Any) -> None:
+        """Look in other places from here on."""
+        self._known.clear()
+        self._delegate.initialize_sources(config_search_path)
+
+    def load_config(self, config_path: str) -> Any:
+        """Return what a config file holds, None where there is none; its own copy each time."""
+        if config_path not in self._known:
+            self._known[config_path] = self._delegate.load_config(config_path=config_path)
+        found = self.asked[config_path] = self._known[config_path]
+        return copy.deepcopy(found)
+
+    def files(self) -> Iterator[Path]:
+        """Yield the files that were asked for, those of packages left out."""
+        for name, found in self.asked.items():
+            folder = None if found is None else _folder(found)
+            if folder is not None:
+                yield folder / f"{name.removesuffix('.yaml')}.yaml"
+
+
+def _folder(loaded: Any) -> Path | None:
+    """Return the config folder that a file is from; None where it is part of a package."""
+    path = str(loaded.path)
+    return Path(path.removeprefix("file://")) if path.startswith("file://") else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -169,12 +203,15 @@ def _mapping(value: Any) -> dict[str, Any]:
 def composer(entry: Entry) -> Iterator[Composer]:
     """Compose configs of an entry for the length of the block."""
     from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
     from omegaconf.basecontainer import BaseContainer
 
     kept = dict(BaseContainer._resolvers)
     try:
         with initialize_config_dir(str(entry.folder), version_base="1.3", job_name=entry.name):
-            yield Composer(entry)
+            loader: Any = GlobalHydra.instance().config_loader()
+            loader.repository = Repository(loader.repository)
+            yield Composer(entry, loader.repository)
     finally:
         BaseContainer._resolvers.clear()
         BaseContainer._resolvers.update(kept)

@@ -276,7 +276,7 @@ def test_ctrl_c_at_the_question_ends_with_130_and_writes_nothing(own_lab):
 
 
 def test_a_fault_of_expdb_is_one_line_and_its_own_code(here, monkeypatch):
-    monkeypatch.setitem(sys.modules, "expdb.query.runs", None)
+    monkeypatch.setitem(sys.modules, "expdb.query.listing", None)
     done = here("ls")
     assert done.code == 70
     assert done.err.startswith("error: a fault in expdb: ModuleNotFoundError")

@@ -20,9 +20,9 @@ TABLE = "test_git_states"
 
 def rows():
     """(state, pin, rollback, test) of each row."""
-    lines = [line for line in DOC.splitlines() if line.startswith("| ")]
-    found = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
-    return [row for row in found if row[0] != "state of the repository"]
+    _, _, table = DOC.partition("| state of the repository |")
+    lines = table.partition("\n\n")[0].splitlines()[2:]
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
 
 
 def test_each_state_has_its_row_and_each_row_of_the_table_its_state():

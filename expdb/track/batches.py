@@ -13,7 +13,7 @@ from expdb.errors import BadInput
 from expdb.track import rng
 
 if TYPE_CHECKING:
-    from expdb.track.state import LoopState
+    from expdb.track.loop_state import LoopState
 
 
 class Batches:

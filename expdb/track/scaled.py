@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from expdb.errors import BadInput
 
 if TYPE_CHECKING:
-    from expdb.track.state import LoopState
+    from expdb.track.loop_state import LoopState
 
 
 class Scaled:

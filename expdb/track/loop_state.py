@@ -1,0 +1,52 @@
+"""Where a training loop is, as every checkpoint keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(slots=True, kw_only=True)
+class LoopState:
+    """Where the loop is; saved with every checkpoint."""
+
+    step: int = 0
+    """Updates done."""
+    tokens: int = 0
+    """Tokens seen by all ranks, without those still on the device."""
+    epoch: int = 0
+    """Times the loader was begun again."""
+    num_skipped: int = 0
+    """Updates that the gradient scaler skipped."""
+    nominal: float | Tensor = 0.0
+    """The constant that each micro-batch's loss is divided by; 0 until the first one was seen."""
+    evaluated_step: int = -1
+    best_value: float | None = None
+    best_step: int | None = None
+    nonfinite_since: int | None = None
+    """The first of the non-finite losses that training is in; None while it is finite."""
+    lr_scale: float = 1.0
+    """What every learning rate is multiplied by, because somebody asked for it on the way."""
+    num_batches: int | None = None
+    """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
+    device_tokens: Tensor | None = None
+    """Tokens counted on the device since the last save; never saved as such."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the values to save; waits for the device if tokens are counted there."""
+        if self.device_tokens is not None:
+            self.tokens += int(self.device_tokens.item())
+            self.device_tokens = None
+        self.nominal = float(self.nominal)
+        saved = [one.name for one in fields(self) if one.name != "device_tokens"]
+        return {name: getattr(self, name) for name in saved}
+
+    def from_plain(self, saved: Mapping[str, Any]) -> None:
+        """Take the saved values; names this version does not know are left out."""
+        self.device_tokens = None
+        for name in {one.name for one in fields(self)} & set(saved):
+            setattr(self, name, saved[name])

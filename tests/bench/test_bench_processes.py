@@ -113,7 +113,7 @@ def test_processes_side_by_side_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every_s", [0.0, kill.PACED_S])
+@pytest.mark.parametrize("every_s", [pytest.param(0.0, marks=pytest.mark.soak), kill.PACED_S])
 def test_a_killed_run_is_counted_and_the_next_one_is_whole(place: Place, every_s: float) -> None:
     found = kill.killed(place, "expdb", every_s, Options(scale="quick"))
     assert found["lost_pct"] == 0

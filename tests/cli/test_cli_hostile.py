@@ -142,7 +142,9 @@ def test_every_list_shows_them_as_text(run, evil: Evil, form: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["", "--json", *(pytest.param(form, marks=pytest.mark.soak) for form in SLOW_FORMS)]
+)
 def test_every_verb_of_a_run_shows_them_as_text(run, evil: Evil, form: str) -> None:
     before = outside(evil)
     for args in OF_ONE:

@@ -148,37 +148,37 @@ def without(*path: str | int) -> Change:
 SEEN: dict[str, tuple[Change, int | None, int]] = {
     # item: (what is changed, the first loss that differs, the first point of any key)
     "torch generator": (generators("torch"), 20, 20),  # dropout
-    "python generator": (generators("python"), 20, 20),
     "numpy generator": (generators("numpy"), 20, 20),
-    "own torch generator": (extra("noise"), 20, 20),
     "loader": (loader("order", "at", "generator"), 20, 20),
-    "loader's place": (loader("at"), 20, 20),
     "loader's generator": (loader("generator"), 30, 30),  # an epoch has 15 updates
-    "weights": (model("weight"), 20, 20),
-    "model's buffer": (model("seen"), 20, 20),
     "bias of the router": (model("bias_E"), 20, 20),
-    # Six updates of seven are counted at 20; the bias moves after that of 20.
-    "load of the router": (model("load_E"), LATER, 20),
     # The update of 20 starts from right weights; what it makes of them is seen at 21.
     "optimizer": (whole_optimizer, 21, 21),
     "Adam's step": (of_optimizer("step"), 21, 21),
-    "learning rate": (learning_rate, 21, 20),
     # The rate in force is the optimizer's own; the first step of the schedule spoils the next one.
     "schedule": (shared("sched"), 22, 21),
     # Where gradients overflow hangs on the scale: another update is skipped.
     "scaler": (shared("scaler"), LATER, 20),
+    "averaged weights": (averaged, None, 30),  # the next evaluation
+    "tokens": (counter("tokens"), None, 20),
+    "whole loop": (everything_of_the_loop, LATER, 20),
+}
+MORE: dict[str, tuple[Change, int | None, int]] = {
+    "python generator": (generators("python"), 20, 20),
+    "own torch generator": (extra("noise"), 20, 20),
+    "loader's place": (loader("at"), 20, 20),
+    "weights": (model("weight"), 20, 20),
+    "model's buffer": (model("seen"), 20, 20),
+    # Six updates of seven are counted at 20; the bias moves after that of 20.
+    "load of the router": (model("load_E"), LATER, 20),
+    "learning rate": (learning_rate, 21, 20),
     # The update of 19 was the first after the scale grew; that of 21 is the third.
     "scaler's tracker": (scaler_tracker, LATER, 21),
-    "averaged weights": (averaged, None, 30),  # the next evaluation
     "plain data": (extra("phase"), None, END),
-    "tokens": (counter("tokens"), None, 20),
     "skipped updates": (counter("num_skipped"), None, 20),
     "epoch": (counter("epoch"), None, END),
     # A power of two, so that dividing by it is exact; it only moves the overflow.
     "nominal": (counter("nominal"), LATER, 22),
-    "whole loop": (everything_of_the_loop, LATER, 20),
-}
-MORE: dict[str, tuple[Change, int | None, int]] = {
     "own numpy generator": (extra("more"), 20, 20),
     "optimizer of one parameter": (without("optim", "state", 3), 21, 21),
     "Adam's first moment": (of_optimizer("exp_avg"), 21, 21),
@@ -189,7 +189,7 @@ MORE: dict[str, tuple[Change, int | None, int]] = {
     "best step": (counter("best_step"), None, END),
 }
 """For `make soak` only."""
-"""`step` is the folder's own; `evaluated_step` and `nonfinite_since` have tests of their own."""
+"""`step` is the folder's own; `evaluated_step` has a test of its own."""
 
 
 def without_file(name: str) -> Change:

@@ -25,6 +25,7 @@ from expdb.store.points import read_series
 from expdb.store.recorder import Recorder
 from expdb.store.recover import run_lock
 from expdb.store.status import Status, read_status, write_status
+from tests.faults.lives import STRIDES
 
 KEYS = ["a", "b", "Loss", "loss", "é/数", "\U0001f600", "\uffff"]
 
@@ -279,7 +280,10 @@ fold_parts.fold_parts(Path(sys.argv[1]), RunLayout(Path(sys.argv[2])))
 
 
 @pytest.mark.slow
-def test_a_kill_between_any_two_file_operations_loses_and_doubles_nothing(store: Path) -> None:
+@STRIDES
+def test_a_kill_between_any_two_file_operations_loses_and_doubles_nothing(
+    store: Path, stride: int
+) -> None:
     number, code = 0, -9
     while code == -9:
         layout = many(store)
@@ -298,5 +302,5 @@ def test_a_kill_between_any_two_file_operations_loses_and_doubles_nothing(store:
         assert rows(layout) == before
         assert files(layout) == {entry.file for entry in entries(layout)}
         assert len(entries(layout)) == 1
-        number += 2
+        number += stride
     assert number > 10

@@ -73,7 +73,7 @@ def test_two_experiments_in_one_sweep(sweep: Trained) -> None:
     assert [word for word in ("worse", "better", "no difference") if f"{word}  val/loss" in out]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_fork_named_by_the_run_grammar_goes_on_from_its_weights(project: Project) -> None:
     exp01 = run_in(project, "exp01")
     words = ("+exp=exp01", "loop.max_steps=21", "expdb.fork=exp01@best", "expdb.print=quiet")

@@ -103,7 +103,10 @@ def count_all(
     for chunk in older:
         chunk.count(book, rank)
     memory.count(marks, book)
-    book.through_seq = {rank: seq}
+    # Frames without points, as after a seal, are in no part: a book that counted them would be one
+    # of points that are gone.
+    if memory.num_points:
+        book.through_seq = {rank: seq}
 
 
 def _read(path: Path, templates: Mapping[int, Template]) -> Packed:

@@ -26,7 +26,6 @@ from zlib import crc32
 from expdb.errors import BadInput, ExpdbError
 from expdb.store.appending import JournalWriter
 from expdb.store.chunk import Chunk, count_all
-from expdb.store.curve_keeper import CurveKeeper
 from expdb.store.files import reason
 from expdb.store.journal import CRC, FRAME, encode_frame
 from expdb.store.layout import RunLayout
@@ -62,7 +61,6 @@ class Recorder:
         self._layout, self._run, self._attempt, self._rank = layout, run, attempt, rank
         self._summaries = layout.rank_series(attempt, rank)
         self._on_trouble = on_trouble
-        self._curves = CurveKeeper(layout, rank)
         self.book = book if book is not None else SeriesBook()
         self.book.attempt, self.book.through_seq = attempt, {}
         self._lock = threading.Lock()
@@ -366,10 +364,7 @@ class Recorder:
     def _seal_beside(self) -> None:
         try:
             while self._older:
-                num_points = self._seal_next()
-                with self._counting:
-                    book = self.book.copy()
-                self._curves.sealed(num_points, book, is_last=not self._older)
+                self._seal_next()
         except (OSError, ExpdbError) as error:
             why = reason(error) if isinstance(error, OSError) else str(error)
             self._troubles.append(f"store: {why}; the journal keeps what could not be sealed")
@@ -377,18 +372,17 @@ class Recorder:
                 self._look_at, self._seal_at = 0, time.monotonic() + RETRY_S
         self._tell()
 
-    def _seal_next(self) -> int:
-        """Seal the oldest chunk, unless `close` was first; return its points."""
+    def _seal_next(self) -> None:
+        """Seal the oldest chunk, unless `close` was first."""
         with self._one_seal:
             older = self._older
             if not older:
-                return 0
+                return
             with self._counting:
                 older[0].count(self.book, self._rank, keep=True)
             self._seal(older[0], self._save_durably)
             with self._lock:
                 self._older = self._older[1:]
-        return older[0].num_points
 
     def _save_durably(self) -> None:
         with self._counting:

@@ -24,7 +24,9 @@ from expdb.errors import Conflict, Corrupt, Refused
 from expdb.store import checkpoints
 from expdb.store.files import fsync_dir, read_regular, write_bytes
 from expdb.store.layout import RunLayout
+from expdb.store.marks import append_lines
 from expdb.store.parts import read_folded, read_list, write_list
+from expdb.store.records import CUT_OFF
 from expdb.store.remote_place import is_folder, require_folder
 from expdb.store.run_files import TEMP, UPDATE, Files, copy_tree, list_files, no_tick, put_file
 from expdb.store.run_merge import CHECKPOINT, Update, kind_of, plan_update
@@ -285,22 +287,12 @@ def _no_trace(temp: Path) -> Iterator[None]:
 
 def _append(path: Path, lines: bytes, *, is_shared: bool) -> None:
     """Add lines to a file: by one write where others may do so too, else by a rename."""
-    if not is_shared:
-        old = read_regular(path) if path.exists() else b""
-        write_bytes(path, old + (b"\n" if old and not old.endswith(b"\n") else b"") + lines)
+    if is_shared:
+        append_lines(path, lines, durable=True)
         return
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":
-            lines = b"\n" + lines
-        written = os.write(fd, lines)
-        if written != len(lines):
-            os.ftruncate(fd, size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    old = read_regular(path) if path.exists() else b""
+    is_cut = bool(old) and not old.endswith(b"\n")
+    write_bytes(path, old + (CUT_OFF.encode() + b"\n" if is_cut else b"") + lines)
 
 
 def _put_summaries(dst: RunLayout, files: Files, put: Callable[[str], None]) -> None:

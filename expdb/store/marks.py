@@ -20,6 +20,7 @@ from typing import Any
 
 from expdb.store.files import read_regular
 from expdb.store.layout import RunLayout
+from expdb.store.records import CUT_OFF
 
 STEPS_NS = (0, 1, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 """How far a time is set past the old one until the file system keeps it apart; some keep only
@@ -97,16 +98,29 @@ def _set_time(path: Path, time_ns: int) -> None:
 
 
 def _append(path: Path, body: dict[str, Any], *, durable: bool = False) -> None:
-    line = (json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n").encode()
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    line = json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n"
+    append_lines(path, line.encode(), durable=durable)
+
+
+def append_lines(path: Path, lines: bytes, *, durable: bool) -> None:
+    """Append whole lines to a file that others may append to as well, by one write.
+
+    A line there that a death or a full disk cut off stays apart from these, and is told from one
+    that was damaged later.
+
+    Raises:
+        OSError: they cannot be written; nothing was.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o666)
     try:
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
-            line = b"\n" + line  # a line that a full disk cut off stays apart from this one
-        written = os.write(fd, line)
-        if written != len(line):
+            lines = CUT_OFF.encode() + b"\n" + lines
+        written = os.write(fd, lines)
+        if written != len(lines):
             os.ftruncate(fd, size)
-            raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes fit", str(path))
+            raise OSError(errno.ENOSPC, f"only {written} of {len(lines)} bytes fit", str(path))
         if durable:
             os.fsync(fd)
     finally:

@@ -23,6 +23,8 @@ from expdb.store.fields import Wrong
 from expdb.store.files import read_json, read_regular, reason
 from expdb.store.layout import RunLayout
 
+CUT_OFF = "\x18"
+"""Ends a line that the death of its writer cut off, once another line follows it; JSON has none."""
 MARKS = ("label", "unlabel", "note", "unnote")
 SEVERITIES: tuple[Literal["info", "warn", "critical"], ...] = ("info", "warn", "critical")
 
@@ -134,12 +136,12 @@ def read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, dict[str,
         if not content:
             continue
         try:
-            value = json.loads(content)
+            value = json.loads(content.removesuffix(CUT_OFF))
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
             yield line, value
-        elif line < len(lines):
+        elif line < len(lines) and not content.endswith(CUT_OFF):
             problems.append(_line_problem(path, line))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from conftest import World
 
 SWEEPS = pytest.mark.parametrize(
-    "stride", [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+    "stride", [pytest.param(16, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 )
 
 

@@ -20,7 +20,7 @@ from tests.actions.exchanged import MakeWorld, contents, linked, pulled, pushed,
 from tests.faults.conftest import mount
 from tests.faults.counting import Tally
 from tests.faults.killing import Child, Trap
-from tests.faults.lives import STRIDES, fill, sweep, unsound
+from tests.faults.lives import STRIDES, far, fill, sweep, unsound
 
 pytestmark = pytest.mark.slow
 
@@ -73,11 +73,6 @@ def killed(
     check()
     reset()
     return ended
-
-
-def far(stride: int) -> int:
-    """Stand further apart where only some operations are struck: each costs a whole exchange."""
-    return stride if stride == 1 else 4 * stride
 
 
 def keeper(*folders: Path) -> Callable[[], None]:

@@ -34,6 +34,8 @@ from tests.actions.exchanged import (
 )
 from tests.faults.lives import unsound
 
+pytestmark = pytest.mark.slow
+
 Two = tuple[World, World]
 
 

@@ -26,6 +26,8 @@ from tests.actions.exchanged import (
     rich,
 )
 
+pytestmark = pytest.mark.slow
+
 Harm = Callable[[Path], object]
 
 

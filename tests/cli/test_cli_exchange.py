@@ -12,6 +12,8 @@ import pytest
 from tests.cli.test_cli_hostile import EVIL, obeyed
 from tests.query.made import make_run, make_store, write_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def clone(own_lab, mine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -163,6 +163,7 @@ def test_chance_is_named_with_its_first_step_and_metric(lab: Lab) -> None:
     assert "chance that the seed does not reach?" in shown
 
 
+@pytest.mark.soak
 def test_a_faint_difference_is_within_the_tolerance_and_named(lab: Lab) -> None:
     lab.write(MODEL=FAINT)
     lab.train()
@@ -184,6 +185,7 @@ def test_the_edits_of_then_are_repeated_whatever_was_committed_since(lab: Lab) -
     assert lab.probe("toy")["outcome"] == "bit_equal"
 
 
+@pytest.mark.soak
 def test_what_differs_around_it_is_named(lab: Lab) -> None:
     lab.train(FACTOR="1.5")
     found = lab.probe("toy", rc=1)
@@ -192,6 +194,7 @@ def test_what_differs_around_it_is_named(lab: Lab) -> None:
     assert lab.probe("toy", FACTOR="1.5")["outcome"] == "bit_equal"
 
 
+@pytest.mark.soak
 def test_data_that_changed_are_named(lab: Lab, tmp_path: Path) -> None:
     aside = tmp_path / "data.txt"
     aside.write_text("one\n")
@@ -245,6 +248,7 @@ open("ended.txt", "w").write(str(loop.step))
 """
 
 
+@pytest.mark.soak
 def test_a_loop_stops_at_the_border_with_its_schedule_as_it_was(lab: Lab) -> None:
     lab.write(TOY=LOOPED)
     lab.train()
@@ -289,6 +293,7 @@ def test_what_cannot_be_repeated_says_why(lab: Lab) -> None:
         assert said in lab.probe("toy", rc=rc)["said"]
 
 
+@pytest.mark.soak
 def test_a_script_that_fails_there_is_quoted(lab: Lab) -> None:
     (lab.top / ".gitignore").write_text("/runs/\n__pycache__/\n/data.txt\n")
     lab.git("rm", "-q", "--cached", "data.txt")
@@ -331,7 +336,9 @@ def trainings(lab: Lab) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)]
+)
 def test_stopped_by_hand_it_leaves_nothing(
     lab: Lab, slow_probe: subprocess.Popen[str], number: int
 ) -> None:

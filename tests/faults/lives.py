@@ -42,6 +42,11 @@ def sweep(survives: Callable[[int], bool], faults: Tally, stride: int) -> int:
     return number
 
 
+def far(stride: int) -> int:
+    """Stand further apart where only some operations are struck: each costs much."""
+    return stride if stride == 1 else 4 * stride
+
+
 def own(layout: RunLayout) -> None:
     """Make this process the owner of the first attempt."""
     write_json(layout.attempt(1) / "owner.json", owner.describe(), durable=False)

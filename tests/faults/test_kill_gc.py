@@ -23,7 +23,7 @@ from expdb.store.status import read_status, relist, write_status
 from expdb.store.store import open_store
 from tests.faults.counting import Tally
 from tests.faults.killing import Child, Trap
-from tests.faults.lives import STRIDES, sweep, unsound
+from tests.faults.lives import STRIDES, far, sweep, unsound
 from tests.store.fsck_made import points
 from tests.store.test_fold_parts import made
 
@@ -126,4 +126,4 @@ def test_a_kill_of_gc_loses_nothing_and_the_next_gc_completes_it(
         shutil.copytree(kept, store_root)
         return ended
 
-    assert sweep(survives, faults, stride) > 40
+    assert sweep(survives, faults, far(stride)) > 40

@@ -20,7 +20,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.store import Store, open_store
 from tests.faults.counting import Tally
 from tests.faults.killing import Child, Trap
-from tests.faults.lives import SOAK, STRIDES, left_behind, sweep, unsound
+from tests.faults.lives import SOAK, STRIDES, far, left_behind, sweep, unsound
 from tests.store.fsck_made import finished, points
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_kill_of_an_index_build_between_any_two_operations_shows_nowhere(
         shutil.copytree(kept, store_root)
         return ended
 
-    assert sweep(survives, faults, stride) > 25
+    assert sweep(survives, faults, far(stride)) > 25
 
 
 @pytest.mark.parametrize("number", ROUNDS)
@@ -150,4 +150,4 @@ def test_a_kill_of_rm_leaves_each_run_in_the_store_or_in_the_trash(
         shutil.copytree(kept, store_root)
         return ended
 
-    assert sweep(survives, faults, stride) > 15
+    assert sweep(survives, faults, far(stride)) > 15

@@ -190,6 +190,7 @@ def test_what_nothing_declares_stands_beside(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rules_of_today_count(project: Path, store: Store, number: Iterator[int]) -> None:
     train_all(project, store, number)
     base = project / "conf/train.yaml"
@@ -233,6 +234,7 @@ def test_a_file_that_cannot_be_trained_has_a_row_that_says_why(project: Path, st
         assert found["exp01"].state == "missing"
 
 
+@pytest.mark.slow
 def test_resolvers_of_the_project_are_used(project: Path, store: Store) -> None:
     (project / "conf/exp/own.yaml").write_text(f"{G}a: ${{mine:3}}\n")
     base = f"{FILES['conf/train.yaml']}expdb: {{resolvers: {{mine: 'tools.res:%s'}}}}\n"
@@ -280,6 +282,7 @@ def test_a_seed_that_the_config_speaks_of_is_composed_with_it(project: Path, sto
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 class TestWhatIsKept:
     """Composing once, and again only what changed."""
 

@@ -21,6 +21,8 @@ from expdb.store.checkpoints import read_manifests
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 CONFIG = {"optim": {"lr": 0.1}, "loop": {"num_workers": 1}, "expdb": {"print": "lines"}}
 

@@ -54,7 +54,7 @@ def kill_in_the_middle(project: Project, at: int) -> None:
         assert child.wait().returncode == -signal.SIGKILL
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     whole = copy_project(tmp_path / "whole")
     whole.train("+exp=exp01", *LONG)

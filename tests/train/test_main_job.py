@@ -13,6 +13,8 @@ from expdb.store.runs import read_run
 from tests.train.conftest import Trained
 from tests.train.project import TINY, Project
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project(trained: Project, tmp_path: Path) -> Project:

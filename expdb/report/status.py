@@ -194,10 +194,11 @@ def why(row: StatusRow, style: Style) -> str:
 def _judged(row: StatusRow) -> str:
     """Return what a run that is up to date lacks, and how it stands to its gates."""
     said = [f"lacks {first_of(row.lacks)}"] if row.lacks else []
-    if row.gates:
+    gates = [one for one in row.gates if one.gate.metric not in row.lacks]
+    if gates:
         from expdb.report.gates import in_few_words  # few runs have gates
 
-        said.append(in_few_words(row.gates))
+        said.append(in_few_words(gates))
     return "; ".join(said)
 
 

@@ -116,7 +116,9 @@ def test_what_an_experiment_changes_against_the_one_it_extends(rows: dict[str, C
     assert keys == 9  # without the seed and expdb's own: 4 of optim, 3 of schedule, loop, tracker
     assert {rows[name].mark for name in (*seen, "deep/er")} == {"ok"}
     added = {name: row.added for name, row in rows.items() if row.added}
-    assert added == {"exp02": ("schedule.min_ratio",), "typo": ("optim.dw",)}
+    assert added == {
+        "exp02": ("schedule.min_ratio",), "subtree": ("exp.optim.lr",), "typo": ("optim.dw",),
+    }  # fmt: skip
     digests = [rows[name].digest for name in (*seen, "deep/er")]
     assert all(digest is not None and digest.startswith("v1:") for digest in digests)
     assert len(set(digests)) == len(digests)

@@ -88,7 +88,7 @@ def test_status_says_it_beside_what_is_up_to_date(cast: Any, screen: Any, golden
         "missing": (held(ACC, 0.41, 0.05), held(LOSS, None)),
         "fails": (held(LOSS, None), held(ACC, 0.1), held(NORM, 11.0)),
         "lacks": (),
-        "both": (held(LOSS, 2.0),),
+        "both": (held(LOSS, 2.0), held(ACC, None), held(Gate(metric="val/ppl", low=1), None)),
     }
     rows = [
         replace(

@@ -196,7 +196,7 @@ class Run:
     canonical: str
     """The canonical JSON of the whole config before `ignore`, redacted."""
     settings: Mapping[str, Any]
-    """The effective `expdb:` section: objective digest code keep require noise."""
+    """The effective `expdb:` section: digest code keep require gates noise and the key names."""
     command: tuple[str, ...]
     attempts: tuple[Attempt, ...]
     series: Mapping[str, Series]
@@ -251,6 +251,19 @@ class Run:
         if self.ended_at_ms is None:
             return None
         return max(0.0, (self.ended_at_ms - self.created_at_ms) / 1000)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The metrics that its settings require and of which it has no finite value, as named."""
+        required = self.settings.get("require")
+        if not isinstance(required, list | tuple):
+            return ()
+        named = dict.fromkeys(str(metric) for metric in required)
+        return tuple(metric for metric in named if not self._has(metric))
+
+    def _has(self, metric: str) -> bool:
+        found = self.series.get(metric)
+        return found is not None and found.count > found.nonfinite
 
     def value(self) -> tuple[float, int] | None:
         """Return (value, step) of the run's objective; None when it has no such series."""

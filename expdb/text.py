@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -99,6 +99,12 @@ def cut_end(text: str, width: int, ellipsis: str = "…") -> str:
     if room < 1:
         return _head(text, max(width, 0))
     return _head(text, room).rstrip() + ellipsis
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many there are behind it: `val/ppl and 2 more`."""
+    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+    return plain(names[0]) + more
 
 
 def short_id(run: str, length: int = 4) -> str:

@@ -18,7 +18,7 @@ from expdb.store.ids import new_id
 from expdb.store.refs import move_ref, read_ref
 from expdb.store.resolve import Resolved
 from expdb.store.store import Store
-from expdb.text import short_id
+from expdb.text import first_of, short_id
 
 
 def show_baseline(reader: Reader) -> BaselineResult:
@@ -38,8 +38,8 @@ def set_baseline(
     """Move the ref `baseline` to a run, and write one op.
 
     Raises:
-        Refused: the run is not finished, its objective is not finite, or an op of this work tree
-            was cut off.
+        Refused: the run is not finished, its objective is not finite, it lacks a metric that it
+            requires, or an op of this work tree was cut off.
         Conflict: somebody else moved the ref meanwhile.
     """
     store = reader.store
@@ -148,7 +148,7 @@ def _fault(run: Run) -> str:
         if value is None and run.state is RunState.FINISHED:
             return f"it has no {metric}"
     if run.state is RunState.FINISHED:
-        return ""
+        return f"it lacks {first_of(run.lacks)}, which it requires" if run.lacks else ""
     if run.state.is_alive:
         return f"it is {run.state}"
     return f"it {_PAST.get(run.state, f'is {run.state}')}" + (

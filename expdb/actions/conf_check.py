@@ -47,6 +47,10 @@ class ConfRow:
     """The experiment that it extends, else `base`: the config without an experiment."""
     changed: tuple[str, ...] = ()
     """Keys whose value the base has not."""
+    added: tuple[str, ...] = ()
+    """Those of them that the base has not at all."""
+    digest: str | None = None
+    """The config digest; None where it cannot be composed."""
     remarks: tuple[str, ...] = ()
 
 
@@ -96,14 +100,13 @@ def check_experiment(conf: Conf, name: str) -> ConfRow:
     ignore, seed_key = ignored_keys(settings)
     counted = digest.counted(config.composed.canonical, ignore=ignore, seed_key=seed_key)
     changed: Mapping[str, Any] = {}
-    added: list[str] = []
+    new: list[str] = []
     if isinstance(base, Config):
         changed = digest.differing(
             base.composed.canonical, config.composed.canonical, ignore=ignore, seed_key=seed_key
         )
         new = sorted(config.composed.flat.keys() - base.composed.flat.keys())
-        added = _added(conf, config, new)
-    notes = [*added, *_rules(config), *_warmup(config.composed.flat)]
+    notes = [*_added(conf, config, new), *_rules(config), *_warmup(config.composed.flat)]
     return ConfRow(
         name=name,
         mark="problem" if wrong else "note" if notes else "ok",
@@ -111,6 +114,8 @@ def check_experiment(conf: Conf, name: str) -> ConfRow:
         base=base_name,
         changed=tuple(key for key, pair in changed.items() if pair[1] is not ABSENT)
         + tuple(key for key, pair in changed.items() if pair[1] is ABSENT),
+        added=tuple(key for key, pair in changed.items() if pair[0] is ABSENT),
+        digest=digest.digest(config.composed.canonical, ignore=ignore, seed_key=seed_key),
         remarks=(*wrong, *notes),
     )
 

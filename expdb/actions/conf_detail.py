@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class KeyRow:
     where: str
     was: Said | None = None
     """What the file said that this one is laid over, if any did."""
+    is_added: bool = False
+    """Whether the base of the experiment has no such key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,10 @@ class ConfDetail:
     name: str
     num_keys: int
     digest: str
+    base: str
+    """The experiment that it extends, else `base`: the config without an experiment."""
+    changed: tuple[str, ...]
+    """Keys whose value the base has not; those that it lacks are marked in `rows`."""
     standing: str
     """Whether a run has this config: `up to date (t1h6)`."""
     rows: tuple[KeyRow, ...]
@@ -89,7 +95,7 @@ def explain(
     if isinstance(base, Config):
         changed = digest.differing(base.composed.canonical, canonical)
     rows = [
-        _row(key, value, said, under if key in changed else {})
+        replace(_row(key, value, said, under if key in changed else {}), is_added=key in row.added)
         for key, value in config.composed.flat.items()
         if key in counted
     ]
@@ -99,6 +105,8 @@ def explain(
         name=name,
         num_keys=len(counted),
         digest=digest.digest(canonical, ignore=ignore, seed_key=seed_key),
+        base=row.base,
+        changed=row.changed,
         standing=_standing(reader, name, config, ignore, seed_key),
         rows=tuple(rows),
         remarks=row.remarks,

@@ -26,7 +26,7 @@ def show(
     context: Context, run: str, digest_only: bool, all_rows: bool, quiet: bool, as_json: bool
 ) -> None:
     """Show everything about RUN that decides something."""
-    from expdb.cli.shown import lines_of_run
+    from expdb.cli.shown import gates_of, lines_of_run
     from expdb.query.kin import against_base
     from expdb.query.media import RunMedia, media_of
     from expdb.report import at_once, json
@@ -41,7 +41,7 @@ def show(
             if problem not in found.problems:
                 out.warning(f"{problem} ({out.talk_style.run(found.id)})")
         if as_json:
-            out.json(json.shown(found, media))
+            out.json(json.shown(found, media, gates_of(reader, found)))
         elif quiet:
             out.lines([found.id])
         elif digest_only:

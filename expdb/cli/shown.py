@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from expdb import digest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from expdb.index.reader import Reader
     from expdb.model import Run
     from expdb.query.compare_results import Comparison
+    from expdb.query.gates import GateResult
     from expdb.query.kin import Base
 
 
@@ -44,8 +46,18 @@ def lines_of_run(
         against=against,
         last_words=_last_words(reader, run),
         media=media or media_of(reader.run_dir(run.id)),
+        gates=gates_of(reader, run),
         all=all,
     )
+
+
+def gates_of(reader: Reader, run: Run) -> Sequence[GateResult]:
+    """Return how a run stands to the gates that it declares."""
+    if not run.settings.get("gates"):
+        return ()
+    from expdb.query.gates import own_results
+
+    return own_results(reader, [run.id]).get(run.id, ())
 
 
 def _last_words(reader: Reader, run: Run) -> list[str]:

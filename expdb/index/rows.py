@@ -15,6 +15,7 @@ from expdb.errors import Corrupt
 from expdb.index.schema import Tables, version_text
 from expdb.model import SEED_LIMIT, Run, Series
 from expdb.store.files import plain
+from expdb.store.gates import kept_gates
 
 MAX_LAYER_KEYS: Final = 100
 BIGINT: Final = 2**63
@@ -58,7 +59,8 @@ def _run(run: Run) -> tuple[Any, ...]:
         run.digest, pin.commit, pin.tree, pin.branch, pin.snapshot, bool(pin.dirty),
         bool(pin.reproducible), len(run.attempts), _count(run.num_dropped), run.path,
         _count(run.bytes), list(run.labels), list(run.notes), list(run.problems),
-        _json(run.settings), run.study or None, run.host or None, version_text(run.version),
+        list(run.lacks), _json(run.settings), run.study or None, run.host or None,
+        version_text(run.version),
     )  # fmt: skip
 
 
@@ -102,8 +104,9 @@ def _float(value: int) -> float | None:
 
 def _series(run: Run) -> Iterator[tuple[Any, ...]]:
     crowded = len(run.series) > MAX_LAYER_KEYS
+    gated = {gate.metric for gate in kept_gates(run.settings)}
     for key, item in run.series.items():
-        if crowded and key.startswith("layer/"):
+        if crowded and key.startswith("layer/") and key not in gated:
             continue
         yield (
             run.id, key, _count(item.count), _count(item.nonfinite), _count(item.first_step),

@@ -42,6 +42,7 @@ CREATE TABLE gen.runs (
     labels VARCHAR[] NOT NULL,
     notes VARCHAR[] NOT NULL,
     problems VARCHAR[] NOT NULL,
+    lacks VARCHAR[] NOT NULL,      -- required metrics without a finite value: the run does not count
     settings VARCHAR NOT NULL,     -- JSON of the effective `expdb:` section
     study VARCHAR,
     host VARCHAR,                  -- of the latest attempt; filtered by, never shown

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from expdb import text
 from expdb.errors import BadInput, NotFound
@@ -30,6 +30,9 @@ from expdb.query.verdict import label, verdict
 from expdb.store import candidates
 from expdb.store.direction import natural_mode
 from expdb.store.resolve import Resolved
+
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
 
 MAX_RUNS: Final = 8
 """How many runs a filter may bring into one comparison."""
@@ -90,7 +93,17 @@ def comparison(
         ends=measure.ends,
         spread=spread,
         warnings=_left_out(measure, reader.id_length),
+        gates=_gates(reader, runs) if step is None else (),
     )
+
+
+def _gates(reader: Reader, runs: Sequence[Run]) -> tuple[tuple[GateResult, ...], ...]:
+    """Return how the runs stand to the gates of the newest; those are about the ends of runs."""
+    if not any(run.settings.get("gates") for run in runs):
+        return ()
+    from expdb.query.gates import compared_results  # few runs have gates
+
+    return compared_results(reader, runs)
 
 
 def _by_chance(diff: MetricDiff, siblings: Sequence[bool]) -> MetricDiff:

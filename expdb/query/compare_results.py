@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expdb.model import Objective, Run
 from expdb.query.results import Noise, Outcome, Spread
+
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +120,5 @@ class Comparison:
     """Of the seeds of the config of all runs, where they differ in the seed alone."""
     warnings: tuple[str, ...] = ()
     """Damaged files that were left out."""
+    gates: tuple[tuple[GateResult, ...], ...] = ()
+    """For each gate of the newest run how every run stands to it, at its own end."""

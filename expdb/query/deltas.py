@@ -1,8 +1,8 @@
 """The difference of each run of a list to the baseline, or to the baseline's run of its seed.
 
-Invariant: an outcome needs two finished runs that are read at their ends; other seeds of the
-baseline differ from it by noise alone. A file is opened only where a summary has not the value at
-the step that both have.
+Invariant: an outcome needs two finished runs that have what they require and are read at their
+ends; other seeds of the baseline differ from it by noise alone. A file is opened only where a
+summary has not the value at the step that both have.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class _Deltas:
         self._by_seed = {
             row.seed: row
             for row in kin
-            if row.state is RunState.FINISHED and _finite(row.value) and row.objective == objective
+            if row.state is RunState.FINISHED
+            and not row.lacks
+            and _finite(row.value)
+            and row.objective == objective
         }
 
     def _read_kin(self, rows: Sequence[RunRow]) -> list[RunRow]:
@@ -125,6 +128,8 @@ class _Deltas:
         found = _delta(own, value, base, None)
         if found is None:
             return None
+        if row.lacks or base.lacks:
+            return replace(found, outcome=Outcome.INCONCLUSIVE)
         return replace(found, outcome=classify(found.value, self._objective.mode, self._band))
 
     def _at_ends(self, row: RunRow, base: RunRow) -> bool:

@@ -1,7 +1,8 @@
 """The effect of a run against its parent: measured against the same seeds where those exist.
 
-Invariant: an outcome needs finished runs with finite values of one objective, the same data and a
-known noise band; a run that has not finished is measured at its last step, without an outcome.
+Invariant: an outcome needs finished runs with finite values of one objective and with what they
+require, the same data and a known noise band; a run that has not finished is measured at its last
+step, without an outcome.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from expdb.query.results import Delta, Noise, Outcome, RunRow
 KIN: Final = """
     SELECT id, value, experiment, variant, digest, tree, objective, objective_mode,
         objective_reading, seed
-    FROM runs WHERE state = 'finished' AND isfinite(value) AND seed IS NOT NULL
-        AND experiment IN (SELECT unnest(?))
+    FROM runs WHERE state = 'finished' AND len(lacks) = 0 AND isfinite(value)
+        AND seed IS NOT NULL AND experiment IN (SELECT unnest(?))
     ORDER BY created_at_ms, id
 """
 
@@ -100,7 +101,7 @@ class Effects:
             return Effect()
         delta = sum(values) / len(values) - sum(kin.value for kin in others) / len(others)
         outcome = Outcome.INCONCLUSIVE
-        if same_data:
+        if same_data and not any(row.lacks for row in (*rows, parent)):
             band = self._band(objective.metric, len(values), len(others))
             outcome = classify(delta, objective.mode, band)
         return Effect(Delta(value=delta, outcome=outcome), tuple(kin.run for kin in others))

@@ -19,7 +19,7 @@ from expdb.store.resolve import Resolved
 
 SAME_SEED: Final = """
     SELECT id FROM runs
-    WHERE state = 'finished' AND isfinite(value) AND seed = ?
+    WHERE state = 'finished' AND len(lacks) = 0 AND isfinite(value) AND seed = ?
         AND experiment = ? AND variant = ? AND digest = ? AND tree IS NOT DISTINCT FROM ?
         AND objective = ? AND objective_mode = ? AND objective_reading = ?
     ORDER BY created_at_ms DESC, id DESC LIMIT 1

@@ -21,7 +21,8 @@ from expdb.store.runword import parse
 
 FIELDS = (
     "r.id, r.experiment, r.variant, r.seed, r.state, r.created_at_ms, r.objective,"
-    " r.objective_mode, r.objective_reading, r.value, r.parent, r.best_step"
+    " r.objective_mode, r.objective_reading, r.value, r.parent, r.best_step,"
+    " len(r.lacks) = 0"
 )
 
 
@@ -194,6 +195,7 @@ def resolve_rows(
             parent=row[10],
             checkpoints=kept.get(row[0], ()),
             best_step=row[11],
+            does_count=row[12],
         )
         for row in reader.rows(f"SELECT {FIELDS} FROM runs r WHERE {where}", params)
     ]

@@ -29,21 +29,37 @@ def noise_of(reader: Reader, run: Run | RunRow, metric: str, *others: Run | RunR
     """
     runs = (run, *others)
     newest = max(runs, key=lambda item: (item.created_at_ms, item.id))
-    declared = settings_of(reader, newest).get("noise")
-    sd = declared.get(metric) if isinstance(declared, Mapping) else None
-    if isinstance(sd, int | float) and not isinstance(sd, bool) and math.isfinite(sd) and sd >= 0:
-        return Noise(metric=metric, sd=float(sd), source="declared")
+    declared = declared_noise(settings_of(reader, newest), metric)
+    if declared is not None:
+        return declared
     seen: set[tuple[str, str, str]] = set()
     for item in runs:
         key = (item.experiment, item.variant, item.digest)
         if key in seen:
             continue
         seen.add(key)
-        values = seed_values(reader, item, metric)
-        if len(values) >= MIN_SEEDS:
-            sd = deviation(values)
-            return Noise(metric=metric, sd=sd, source="measured", num_seeds=len(values))
+        measured = measured_noise(reader, item, metric)
+        if measured is not None:
+            return measured
     return None
+
+
+def declared_noise(settings: Mapping[str, Any], metric: str) -> Noise | None:
+    """Return the noise of a metric that the settings of a run declare; None where they do not."""
+    declared = settings.get("noise")
+    sd = declared.get(metric) if isinstance(declared, Mapping) else None
+    if isinstance(sd, int | float) and not isinstance(sd, bool) and math.isfinite(sd) and sd >= 0:
+        return Noise(metric=metric, sd=float(sd), source="declared")
+    return None
+
+
+def measured_noise(reader: Reader, run: Run | RunRow, metric: str) -> Noise | None:
+    """Return the noise of a metric over the seeds of a run's config; None with fewer than three."""
+    values = seed_values(reader, run, metric)
+    if len(values) < MIN_SEEDS:
+        return None
+    sd = deviation(values)
+    return Noise(metric=metric, sd=sd, source="measured", num_seeds=len(values))
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -71,7 +87,7 @@ def seed_values(reader: Reader, run: Run | RunRow, metric: str) -> Sequence[floa
     """
     sql = """
         SELECT r.id, r.value, coalesce(r.objective = ?, false) FROM runs r
-        WHERE r.state = 'finished' AND r.seed IS NOT NULL
+        WHERE r.state = 'finished' AND len(r.lacks) = 0 AND r.seed IS NOT NULL
             AND r.experiment = ? AND r.variant = ? AND r.digest = ?
         QUALIFY row_number() OVER (
             PARTITION BY r.seed ORDER BY r.created_at_ms DESC, r.id DESC

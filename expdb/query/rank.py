@@ -1,7 +1,8 @@
 """`rank`: finished runs by one metric, best first, and why the others are not among them.
 
-Invariant: NaN, Inf and runs that have not finished never win; every run with the objective is
-either ranked or named with the reason. Ties stand in a fixed order, the older first.
+Invariant: NaN, Inf, runs that have not finished and runs that lack a metric they require never win;
+every run with the objective is either ranked or named with the reason. Ties stand in a fixed order,
+the older first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import Noise, Ranking, RunRow
 from expdb.query.runs import (
+    COUNTS,
     baseline_row,
     default_objective,
     rows_in_order,
@@ -233,7 +235,7 @@ def _num_all(reader: Reader, by: RankedBy, chosen: Chosen) -> int:
     return int(reader.rows(sql, [*bound, *chosen.params])[0][0])
 
 
-_CAN_WIN: Final = "r.state = 'finished' AND isfinite(v)"
+_CAN_WIN: Final = f"{COUNTS} AND isfinite(v)"
 
 
 def _values(by: RankedBy) -> tuple[str, str, list[str]]:
@@ -254,7 +256,7 @@ def not_ranked_rows(
 ) -> list[tuple[RunRow, str]]:
     """Return the runs that cannot win and why: Inf first, then NaN, then by state, newest first."""
     value = "r.value" if is_own else value_sql(objective)[0]
-    where = f"NOT coalesce(r.state = 'finished' AND isfinite({value}), false) AND {chosen.sql}"
+    where = f"NOT coalesce({COUNTS} AND isfinite({value}), false) AND {chosen.sql}"
     rows = run_rows(
         reader, where=where, params=chosen.params, head=head, objective=objective, is_own=is_own
     )
@@ -265,7 +267,7 @@ def not_ranked_rows(
 
 
 def reason_not_ranked(row: RunRow) -> str:
-    """Return why a run cannot win, in few words: `NaN since step 50`, `crashed`, `no val/loss`."""
+    """Return why a run cannot win, in few words: `NaN since step 5`, `crashed`, `lacks val/ppl`."""
     if row.value is not None and not math.isfinite(row.value):
         since = "" if row.nonfinite_step is None else f" since step {row.nonfinite_step}"
         if math.isnan(row.value):
@@ -273,6 +275,8 @@ def reason_not_ranked(row: RunRow) -> str:
         return f"{text.nonfinite(row.value)}{since}, not finite"
     if row.state is not RunState.FINISHED:
         return str(row.state)
+    if row.lacks:
+        return f"lacks {text.first_of(row.lacks)}"
     return f"no {text.plain(row.objective.metric)}" if row.objective else "no objective"
 
 
@@ -306,11 +310,11 @@ def nothing_ranked(
             hint = f"{metric} is an experiment: -w 'exp = {metric}'"
         return NotFound(f"no run has a metric {metric}", hint=hint)
     kinds: Counter[str] = Counter()
-    for row, _ in not_ranked:
+    for row, reason in not_ranked:
         if row.value is not None and not math.isfinite(row.value):
             kinds["NaN" if math.isnan(row.value) else "Inf"] += 1
         else:
-            kinds[str(row.state) if row.state is not RunState.FINISHED else f"no {metric}"] += 1
+            kinds[reason] += 1
     why = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     return NotFound(
         f"none of {_runs(len(not_ranked))} can be ranked by {metric}: {why}",

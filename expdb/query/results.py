@@ -111,6 +111,8 @@ class RunRow:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Columns asked for by name, as the run has them; without those that it lacks."""
     fork: RunAt | None = None
+    lacks: tuple[str, ...] = ()
+    """Required metrics without a finite value: with any, the run does not count."""
 
     @property
     def name(self) -> str:

@@ -21,8 +21,11 @@ OWN_FIRST = "r.host IS NULL"
 FIELDS = (
     "r.id, r.experiment, r.variant, r.seed, r.state, r.reason, r.created_at_ms, r.ended_at_ms,"
     ' r.last_step, r.max_steps, r.parent, r.digest, r."commit", r.dirty, r.labels, r.path, r.bytes,'
-    " r.objective, r.objective_mode, r.objective_reading, r.fork, r.fork_step"
+    " r.objective, r.objective_mode, r.objective_reading, r.fork, r.fork_step,"
+    " r.lacks"
 )
+COUNTS = "r.state = 'finished' AND len(r.lacks) = 0"
+"""Which runs count: finished ones with every metric that they require."""
 OWN_VALUE = "r.value, r.value_step, r.nonfinite_step"
 
 
@@ -105,9 +108,10 @@ def _row(
         commit=row[12],
         dirty=row[13],
         objective=objective or own,
-        value=row[22],
-        value_step=row[23],
-        nonfinite_step=row[24],
+        lacks=tuple(row[22]),
+        value=row[23],
+        value_step=row[24],
+        nonfinite_step=row[25],
         refs=refs,
         labels=tuple(row[14]),
         is_head=is_head,
@@ -152,13 +156,16 @@ def _metrics(
 def baseline_row(
     reader: Reader, *, head: RunAt | None = None, objective: Objective | None = None
 ) -> RunRow | None:
-    """Return what runs are measured against: the ref `baseline`, else the newest baseline run."""
+    """Return what runs are measured against: the ref `baseline`, else the newest baseline run.
+
+    Without the ref only a run counts that has what it requires.
+    """
     ref = reader.refs.get("baseline")
     if ref is not None:
         found = run_rows(reader, where="r.id = ?", params=[ref.run], head=head, objective=objective)
         if found:
             return found[0]
-    where = "r.experiment = 'baseline' AND r.state = 'finished'"
+    where = f"r.experiment = 'baseline' AND {COUNTS}"
     order = f"(r.variant = '') DESC, {NEWEST_FIRST}"
     found = run_rows(reader, where=where, order=order, limit=1, head=head, objective=objective)
     return found[0] if found else None

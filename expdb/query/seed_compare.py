@@ -12,6 +12,7 @@ from expdb import text
 from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt
+from expdb.query.gates import group_results
 from expdb.query.measure import FIRST_GROUPS, HIDDEN
 from expdb.query.noise import noise_of
 from expdb.query.rank import Chosen, ranked_by
@@ -56,6 +57,7 @@ def compare_seeds(
         objective=objective,
         noise=noise,
         metrics=_metrics(reader, groups, objective, noise),
+        gates=group_results(reader, [group.runs for group in groups]),
     )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from expdb.model import Objective
 from expdb.query.results import Noise, Outcome, RunRow
+
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +102,5 @@ class SeedComparison:
     metrics: tuple[SeedMetric, ...]
     """The objective first."""
     warnings: tuple[str, ...] = field(default=())
+    gates: tuple[tuple[GateResult, ...], ...] = ()
+    """For each gate of the newest run how the mean of every group stands to it."""

@@ -1,8 +1,9 @@
 """Means over seeds: runs of one experiment, variant and config count as one.
 
-Invariant: of each seed the newest finished run counts, if its value is finite; the others are
-named. A difference of means has a half-width from the spreads of both sides where both have three
-seeds, else from the noise of single runs where that is known, else none, and then no outcome.
+Invariant: of each seed the newest finished run with what it requires counts, if its value is
+finite; the others are named. A difference of means has a half-width from the spreads of both sides
+where both have three seeds, else from the noise of single runs where that is known, else none, and
+then no outcome.
 """
 
 from __future__ import annotations
@@ -106,18 +107,19 @@ def groups_of(reader: Reader, objective: Objective, chosen: Chosen) -> list[Seed
     """Return the groups of the chosen runs, those with the oldest runs first."""
     value = value_sql(objective)[0]
     sql = (
-        f"SELECT r.id, r.experiment, r.variant, r.digest, r.seed, r.state, r.created_at_ms, {value}"
+        f"SELECT r.id, r.experiment, r.variant, r.digest, r.seed, r.state, r.created_at_ms,"
+        f" len(r.lacks), {value}"
         " FROM runs r LEFT JOIN series s ON s.run = r.id AND s.key = ?"
         f" WHERE {chosen.sql} ORDER BY {OLDEST_FIRST}"
     )
     gathered: dict[Key, _Gathered] = {}
-    for run, experiment, variant, digest, seed, state, created, found in reader.rows(
+    for run, experiment, variant, digest, seed, state, created, lacking, found in reader.rows(
         sql, [objective.metric, *chosen.params]
     ):
         group = gathered.setdefault((experiment, variant, digest), _Gathered())
         group.newest_ms = created
         group.states[state] += 1
-        if state == "finished":
+        if state == "finished" and not lacking:
             group.by_seed[seed] = run, found
     refs = names_of(reader)
     shared = Counter(key[:2] for key in gathered)

@@ -4,7 +4,8 @@ A run counts for a declared one if it is of the same experiment, variant and see
 if its config is the declared one under today's rules, and if no file of the repository that it used
 is another one now.
 
-Invariant: a run that is up to date is found however many stale ones are newer.
+Invariant: a run that is up to date is found however many stale ones are newer, and one with every
+metric that it requires before one without.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class _Known(NamedTuple):
     id: str
     state: str
     digest: str
+    does_count: bool
+    """Whether it has every metric that it requires."""
 
 
 _Key = tuple[str, str, int | None]
@@ -71,12 +74,12 @@ def standings(reader: Reader, declared: Declaration, worktree: WorkTree | None) 
 def _runs_of(reader: Reader, names: Sequence[str]) -> Mapping[_Key, list[_Known]]:
     """Return the runs of each experiment, variant and seed, the newest first."""
     sql = """
-        SELECT experiment, variant, seed, id, state, digest FROM runs
+        SELECT experiment, variant, seed, id, state, digest, len(lacks) = 0 FROM runs
         WHERE experiment IN (SELECT unnest(?)) ORDER BY created_at_ms DESC, id DESC
     """
     found: dict[_Key, list[_Known]] = defaultdict(list)
-    for experiment, variant, seed, run, state, its in reader.rows(sql, [list(names)]):
-        found[experiment, variant, seed].append(_Known(run, state, its))
+    for experiment, variant, seed, *known in reader.rows(sql, [list(names)]):
+        found[experiment, variant, seed].append(_Known(*known))
     return found
 
 
@@ -136,9 +139,9 @@ def _standing(
     for run in known:
         if run.state in LIVE and _same_config(reader, one, wanted, run):
             return made(run.state, run)
-    for run in finished:
-        if run.digest == wanted.digest and not edited.get(run.id):
-            return made("up to date", run)
+    fitting = [run for run in finished if run.digest == wanted.digest and not edited.get(run.id)]
+    if fitting:
+        return made("up to date", next((run for run in fitting if run.does_count), fitting[0]))
     newest = known[0] if known else None
     if newest and newest.state in CUT_OFF and _same_config(reader, one, wanted, newest):
         return made(newest.state, newest)

@@ -6,8 +6,9 @@ Invariant: git's own index is not written; what git cannot tell is said in plain
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expdb import text
 from expdb.errors import Corrupt
@@ -25,8 +26,15 @@ from expdb.query.standing import Standing, standings
 from expdb.query.status_results import StatusRow, StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
 
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
+
 NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
+HAS_GATES = """
+    SELECT 1 FROM runs
+    WHERE id IN (SELECT unnest(?)) AND settings LIKE '%"gates": {"%' LIMIT 1
+"""
 
 
 def store_status(
@@ -65,7 +73,7 @@ def store_status(
         store=reader.store.name,
         num_runs=num_runs,
         bytes=int(size),
-        rows=tuple(_rows(stand, found)),
+        rows=tuple(_rows(stand, found, _gates(reader, stand))),
         counts=dict(counts),
         metric=objective.metric if objective is not None else None,
         warnings=tuple(warnings),
@@ -79,7 +87,21 @@ def _code_of(declared: Declaration | None, cwd: Path) -> WorkTree | None:
     return None if isinstance(found, Unavailable) else found
 
 
-def _rows(stand: Sequence[Standing], found: Sequence[RunRow]) -> Iterator[StatusRow]:
+def _gates(reader: Reader, stand: Sequence[Standing]) -> Mapping[str, tuple[GateResult, ...]]:
+    """Return run -> how it stands to its gates, of the runs that are up to date."""
+    runs = [one.run for one in stand if one.run is not None and one.state == "up to date"]
+    if not runs or not reader.rows(HAS_GATES, [runs]):
+        return {}
+    from expdb.query.gates import own_results  # few runs have gates, and each class costs time
+
+    return own_results(reader, runs)
+
+
+def _rows(
+    stand: Sequence[Standing],
+    found: Sequence[RunRow],
+    gates: Mapping[str, tuple[GateResult, ...]],
+) -> Iterator[StatusRow]:
     """Yield what is declared with its runs, and beside it the runs that nothing declares."""
     by_id = {row.id: row for row in found}
     taken = {(one.experiment, one.variant, one.seed) for one in stand}
@@ -95,6 +117,7 @@ def _rows(stand: Sequence[Standing], found: Sequence[RunRow]) -> Iterator[Status
             reasons=one.reasons,
             fault=one.fault,
             overrides=one.overrides,
+            gates=gates.get(one.run or "", ()),
         )
         for one in stand
     ]

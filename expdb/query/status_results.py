@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from expdb.query.entry import Entry
 from expdb.query.results import RunRow
+
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,19 @@ class StatusRow:
     """Why a file cannot be trained."""
     overrides: tuple[str, ...] = ()
     """What its command says besides the experiment."""
+    gates: tuple[GateResult, ...] = ()
+    """How its run stands to the gates that it declares, where it is up to date."""
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What its run requires and has not, where it is up to date."""
+        return self.run.lacks if self.run is not None and self.state == "up to date" else ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is up to date, has what it requires, and misses no gate."""
+        missed = any(gate.is_missed for gate in self.gates)
+        return self.state == "up to date" and not self.lacks and not missed
 
     @property
     def name(self) -> str:

@@ -1,7 +1,8 @@
 """Which run and step a rollback goes to, and why.
 
 Invariant: without a word the ref `baseline` stands until a comparable run is better beyond the
-noise band; a run without a sound checkpoint or without pinned code is never chosen.
+noise band; a run without a sound checkpoint, without pinned code or without a metric that it
+requires is never chosen.
 """
 
 from __future__ import annotations
@@ -184,13 +185,19 @@ def _best(reader: Reader) -> Target:
     """Return the best of the finished runs that can be compared with the measure.
 
     The measure, which sets objective, data and evals, is the newest finished run of the experiment
-    `baseline`, else the newest finished run.
+    `baseline`, else the newest finished run; one that lacks what it requires is none.
     """
-    order = f"r.experiment = '{BASELINE}' DESC, {OWN_FIRST}, {NEWEST_FIRST}"
+    order = f"len(r.lacks) > 0, r.experiment = '{BASELINE}' DESC, {OWN_FIRST}, {NEWEST_FIRST}"
     done = run_rows(reader, where=FINISHED, order=order, limit=1)
     if not done:
         raise NotFound("no run has finished yet: there is nothing to go back to", hint="expdb ls")
     newest = done[0]
+    if newest.lacks:
+        raise NotFound(
+            f"no finished run counts: {_short(reader, newest.id)} {text.plain(newest.name)} lacks"
+            f" {text.first_of(newest.lacks)}, which it requires",
+            hint=f"name it: expdb rollback {_short(reader, newest.id)}",
+        )
     measure = reader.run(newest.id)
     if measure.objective is None:
         return _target(reader, measure, None, source="newest finished run, no baseline is set")
@@ -224,6 +231,8 @@ def _best(reader: Reader) -> Target:
 
 def _fault(base: Run, run: Run) -> str:
     """Return why `run` cannot take the place of `base`, or nothing."""
+    if run.lacks:
+        return f"it lacks {text.first_of(run.lacks)}"
     if _data(base) != _data(run):
         return "its data differ"
     mine, other = _evals(base), _evals(run)

@@ -1,8 +1,8 @@
 """Whether one run is better than another, and why one may say so.
 
-Invariant: `better` and `worse` need two finished runs, the same data, a finite objective, a known
-noise band and more than another seed; anything else is inconclusive, with the reason that comes
-first, or noise.
+Invariant: `better` and `worse` need two finished runs with what they require, the same data, a
+finite objective, a known noise band and more than another seed; anything else is inconclusive, with
+the reason that comes first, or noise.
 """
 
 from __future__ import annotations
@@ -88,6 +88,9 @@ def _inconclusive(measure: Measure, at: int, delta: float | None, id_length: int
         return _unfinished(measure, at, delta, id_length)
     if delta is None:
         return f"no value of {metric} at step {measure.step} in both"
+    for one in (first, run):
+        if one.lacks:
+            return f"{label(one, id_length)} lacks {text.first_of(one.lacks)}, which it requires"
     return ""
 
 

@@ -23,8 +23,8 @@ from expdb.query.things import counts
 from expdb.query.why_results import Change
 
 RUNS: Final = """
-    SELECT r.id, r.parent, r.seed, r.state, {value}, r.experiment || r.variant, r.fork, r.fork_step,
-        r.tree, a.environment, a.data,
+    SELECT r.id, r.parent, r.seed, r.state = 'finished' AND len(r.lacks) = 0, {value},
+        r.experiment || r.variant, r.fork, r.fork_step, r.tree, a.environment, a.data,
         EXISTS (SELECT 1 FROM params p WHERE p.run = r.id)
     FROM runs r
     LEFT JOIN attempts a ON a.run = r.id AND a.number = r.num_attempts
@@ -66,7 +66,7 @@ class Group:
     runs: list[str] = field(default_factory=list)
     """All of them, the oldest first."""
     found: dict[int | None, tuple[str, float]] = field(default_factory=dict)
-    """Seed -> the newest finished run with a finite value."""
+    """Seed -> the newest finished run with a finite value and all that it requires."""
 
     @property
     def strict(self) -> Hashable:
@@ -90,7 +90,7 @@ def groups_of(
     made: dict[Hashable, Group] = {}
     sql = RUNS.format(value=value_sql(objective)[0])
     for row in reader.rows(sql, [objective.metric]):
-        run, _, seed, state, value, name, fork, fork_step, tree, environment, data, has = row
+        run, _, seed, does_count, value, name, fork, fork_step, tree, environment, data, has = row
         config = configs.get(run, {})
         start = "" if fork is None else f"{fork}@{fork_step}"
         files = used.get(run)
@@ -105,7 +105,7 @@ def groups_of(
             )  # fmt: skip
         group = made[key]
         group.runs.append(run)
-        if state == "finished" and value is not None and math.isfinite(value):
+        if does_count and value is not None and math.isfinite(value):
             group.found[seed] = run, value
     return list(made.values())
 

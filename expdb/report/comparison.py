@@ -77,6 +77,7 @@ def rows_of(
     rows += _named("data", comparison.data, "", style, all=all)
     rows += _metrics(comparison, style, all=all)
     rows += _evals(comparison, style, all=all)
+    rows += _gates(comparison, style)
     return rows + _events(comparison, all=all)
 
 
@@ -226,6 +227,17 @@ def _evals(comparison: Comparison, style: Style, *, all: bool) -> list[AnyRow]:
         parts.append("the same items" if same else "other items")
     rows = [metric_row(diff, style, is_eval=True) for diff in comparison.evals]
     return [SectionRow("evals", ", ".join(parts)), *rows]
+
+
+def _gates(comparison: Comparison, style: Style) -> list[AnyRow]:
+    """Return each gate of the newest run, and how every run stands to it."""
+    if not comparison.gates:
+        return []
+    from expdb.report.gates import cells_of, name_of  # few runs have gates
+
+    newest = max(comparison.runs, key=lambda run: (run.created_at_ms, run.id))
+    rows = [ValueRow(f"  {name_of(row[0].gate)}", cells_of(row, style)) for row in comparison.gates]
+    return [SectionRow("gates", f"of {head_label(newest, style)}, at the end of each run"), *rows]
 
 
 def _same_items(runs: Sequence[Run], step: int | None) -> bool | None:

@@ -101,6 +101,7 @@ def _rows(comparison: Comparison, *, all: bool, config_only: bool) -> Iterator[l
         yield ["metrics", *_measured(metric)]
     for metric in comparison.evals:
         yield ["evals", *_measured(metric)]
+    yield from _gates(comparison)
     for severity in ("critical", "warn", "info"):
         counts = [counts.get(severity, 0) for counts in comparison.num_events]
         if any(counts):
@@ -111,6 +112,15 @@ def _rows(comparison: Comparison, *, all: bool, config_only: bool) -> Iterator[l
     for verdict in comparison.verdicts:
         outcomes += [verdict.delta, verdict.outcome.value]
     yield outcomes
+
+
+def _gates(comparison: Comparison) -> Iterator[list[Any]]:
+    if not comparison.gates:
+        return
+    from expdb.report.gates import name_of  # few runs have gates
+
+    for row in comparison.gates:
+        yield ["gates", name_of(row[0].gate), None, *(str(one.outcome) for one in row)]
 
 
 def _measured(diff: MetricDiff) -> list[Any]:

@@ -122,7 +122,8 @@ def render_detail(detail: ConfDetail, style: Style, *, everything: bool) -> list
     version, _, digits = detail.digest.partition(":")
     head = (
         f"{plain(detail.name)}  {counted(detail.num_keys, 'key')}, {version}:"
-        f"{digits[:DIGEST_CELLS]}, {style.say(detail.standing)}"
+        f"{digits[:DIGEST_CELLS]}, {plain(detail.base)} + {len(detail.changed):,},"
+        f" {style.say(detail.standing)}"
     )
     rows = detail.rows if everything else detail.rows[:SHOWN_KEYS]
     columns = (
@@ -145,6 +146,8 @@ def _key_row(row: KeyRow, style: Style) -> tuple[Cell, ...]:
     if row.was is not None:
         value = config_value(row.was.value, ellipsis=style.signs.ellipsis)
         was = f"was {value} in {row.was.where}"
+    elif row.is_added:
+        was = "added"
     return (
         Cell(plain(row.key)),
         Cell(config_value(_shown(row.value), ellipsis=style.signs.ellipsis)),
@@ -171,6 +174,8 @@ def document(report: ConfReport) -> json.Data:
                 "num_keys": row.num_keys,
                 "base": row.base,
                 "changed": list(row.changed),
+                "added": list(row.added),
+                "config_digest": row.digest,
                 "remarks": list(row.remarks),
             }
             for row in report.rows
@@ -187,6 +192,8 @@ def detail_document(detail: ConfDetail) -> json.Data:
         name=detail.name,
         num_keys=detail.num_keys,
         config_digest=detail.digest,
+        base=detail.base,
+        changed=list(detail.changed),
         standing=detail.standing,
         remarks=list(detail.remarks),
         keys=[
@@ -194,6 +201,7 @@ def detail_document(detail: ConfDetail) -> json.Data:
                 "key": row.key,
                 "value": _shown(row.value),
                 "from": row.where,
+                "added": row.is_added,
                 "was": None
                 if row.was is None
                 else {"value": _shown(row.was.value), "from": row.was.where},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from expdb.actions.results import OpRow, RollbackPlan, RollbackResult, WorktreeResult
     from expdb.model import Objective, Run, RunAt
     from expdb.query.compare_results import Comparison
+    from expdb.query.gates import GateResult
     from expdb.query.media import RunMedia
     from expdb.query.results import Listing, Ranking, RunRow
     from expdb.query.status_results import StatusRow, StoreStatus
@@ -102,6 +103,7 @@ def run_row(row: RunRow) -> Data:
         "labels": list(row.labels),
         "is_head": row.is_head,
         "path": row.path,
+        "lacks": list(row.lacks),
     }
     if row.delta is not None:
         made["delta"] = {
@@ -188,6 +190,7 @@ def run(value: Run) -> Data:
         "objective": _objective(value.objective, *(read or (None, None))),
         "step": value.last_step,
         "max_steps": value.max_steps,
+        "lacks": list(value.lacks),
     }
 
 
@@ -231,8 +234,27 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
         metrics=[_metric(diff) for diff in (*result.metrics, *result.evals)],
         verdict=verdicts[0] if verdicts else None,
         verdicts=verdicts,
+        gates=_gates(result.gates),
         warnings=list(result.warnings),
     )
+
+
+def _gates(rows: Sequence[Sequence[GateResult]]) -> list[Data]:
+    """Return how each run of a comparison stands to each gate."""
+    if not rows:
+        return []
+    from expdb.report.gates import table
+
+    return table(rows)
+
+
+def _own_gates(gates: Sequence[GateResult]) -> list[Data]:
+    """Return how one run stands to each of its gates."""
+    if not gates:
+        return []
+    from expdb.report.gates import document
+
+    return [document(one) for one in gates]
 
 
 def _values(values: Sequence[Any]) -> Data:
@@ -258,7 +280,7 @@ def _metric(diff: Any) -> Data:
     }
 
 
-def shown(value: Run, media: RunMedia | None = None) -> Data:
+def shown(value: Run, media: RunMedia | None = None, gates: Sequence[GateResult] = ()) -> Data:
     """Return `show`."""
     from expdb.query.media import RunMedia
 
@@ -297,6 +319,7 @@ def shown(value: Run, media: RunMedia | None = None) -> Data:
             {"step": e.step, "severity": e.severity, "rule": e.rule, "message": e.message}
             for e in value.events
         ],
+        gates=_own_gates(gates),
         labels=list(value.labels),
         notes=list(value.notes),
         media=[asdict(item) for item in media.keys],
@@ -347,6 +370,8 @@ def _status_row(row: StatusRow) -> Data:
         ],
         "fault": row.fault or None,
         "overrides": list(row.overrides),
+        "lacks": list(row.lacks),
+        "gates": _own_gates(row.gates),
     }
 
 

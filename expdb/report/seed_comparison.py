@@ -10,6 +10,7 @@ from typing import Any
 
 from expdb.query.results import Outcome
 from expdb.query.seed_results import SeedComparison, SeedGroup, SeedMetric
+from expdb.report.gates import cells_of, name_of
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.listing import grid_markdown, piped
 from expdb.report.seeds import delta_cells, delta_parts, named, note
@@ -23,7 +24,22 @@ def render_comparison(found: SeedComparison, style: Style) -> list[str]:
     lines = lay_out(comparison_grid(found, style), style)
     values = [value for one in found.metrics if one.is_objective for v in one.values for value in v]
     said = note([group.delta for group in found.groups[1:]], found.noise, values, style)
-    return [*lines, "", *([said, ""] if said else []), *_verdicts(found, style)]
+    gates = _gate_lines(found, style)
+    return [*lines, "", *gates, *([said, ""] if said else []), *_verdicts(found, style)]
+
+
+def _gate_lines(found: SeedComparison, style: Style) -> list[str]:
+    """Return how the mean of every group stands to each gate, and an empty line behind them."""
+    if not found.gates:
+        return []
+    columns = (
+        Column(head="gate"),
+        *(Column(head=named(group, style), right=True) for group in found.groups),
+    )
+    rows = tuple(
+        (Cell(style.say(name_of(row[0].gate))), *cells_of(row, style)) for row in found.gates
+    )
+    return [*lay_out(Grid(columns, rows), style), ""]
 
 
 def comparison_grid(found: SeedComparison, style: Style) -> Grid:

@@ -7,6 +7,7 @@ from typing import Any
 from expdb.model import Objective
 from expdb.query.results import Noise
 from expdb.query.seed_results import MeanDelta, SeedComparison, SeedGroup, SeedGroups
+from expdb.report.gates import table
 from expdb.report.json import document
 from expdb.report.seed_comparison import outcome_of
 
@@ -69,6 +70,7 @@ def comparison(found: SeedComparison) -> Data:
             for one in found.metrics
         ],
         verdicts=[{"outcome": outcome_of(one).value} for one in found.groups[1:]],
+        gates=table(found.gates),
     )
 
 

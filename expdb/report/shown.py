@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from expdb.model import Attempt, Checkpoint, Event, Run
+from expdb.model import Attempt, Checkpoint, Event, Run, RunState
 from expdb.query.compare_results import Comparison
 from expdb.query.media import RunMedia
 from expdb.query.results import Outcome
@@ -34,6 +34,9 @@ from expdb.report.words import (
 from expdb.signs import STATE_GLYPHS
 from expdb.text import ago, cut_end, decimals_for, duration, plain, signed, size
 
+if TYPE_CHECKING:
+    from expdb.query.gates import GateResult
+
 MAX_EVENTS = 10
 MAX_CHECKPOINTS = 8
 MAX_TRACEBACK = 8
@@ -50,6 +53,7 @@ def render(
     parent: str | None = None,
     against: Comparison | None = None,
     media: RunMedia | None = None,
+    gates: Sequence[GateResult] = (),
     last_words: Sequence[str] = (),
     all: bool = False,
 ) -> list[str]:
@@ -65,6 +69,7 @@ def render(
         against: the comparison with what it is measured against, which has the config of the
             parent; None without a parent in this store.
         media: its media and artifacts.
+        gates: how it stands to the gates that it declares.
         last_words: the traceback of the error that ended it.
         all: list every metric, event, and key of media.
     """
@@ -75,6 +80,7 @@ def render(
     place = [name for name, _ in facts].index("checkpoints") + 1
     facts[place:place] = media_shown.facts(media)
     lines += [f"  {name:<11}  {style.say(text)}" for name, text in facts if text]
+    lines += _gates(gates, run, style)
     for block in (
         metric_lines(run, style, all=all),
         media_shown.lines(media, style) if all else [],
@@ -140,7 +146,24 @@ def _facts(
         ("reproducible", "" if pin.reproducible else f"no: {'; '.join(pin.reasons)}"),
         ("skipped", _skipped(pin.skipped)),
         ("dropped", f"{run.num_dropped:,} points were lost" if run.num_dropped else ""),
+        ("requires", _requires(run)),
     ]
+
+
+def _gates(gates: Sequence[GateResult], run: Run, style: Style) -> list[str]:
+    if not gates:
+        return []
+    from expdb.report.gates import lines  # few runs have gates
+
+    is_over = run.state is RunState.FINISHED
+    return [f"  {'gate':<11}  {line}" for line in lines(gates, style, is_over=is_over)]
+
+
+def _requires(run: Run) -> str:
+    """Return what a finished run requires and lacks; an unfinished one does not count anyway."""
+    if not run.lacks or run.state is not RunState.FINISHED:
+        return ""
+    return f"{', '.join(run.lacks)}, which it lacks: the run does not count"
 
 
 def _skipped(paths: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
 from expdb.report.words import counted, label, step_of
 from expdb.signs import STATE_GLYPHS
-from expdb.text import config_value, decimals_for, metric, plain, size
+from expdb.text import config_value, decimals_for, first_of, metric, plain, size
 
 STRONGEST_FIRST = (
     "running",
@@ -71,7 +71,15 @@ def _counts_line(status: StoreStatus) -> str:
     else:
         counts = Counter(row.state for row in status.rows if row.is_declared)
     said = [f"{counts[word]:,} {word}" for word in WEAKEST_FIRST if counts.get(word)]
-    return ", ".join(said) or "nothing is declared"
+    line = ", ".join(said) or "nothing is declared"
+    lacking = sum(bool(row.lacks) for row in status.rows)
+    missed = sum(any(gate.is_missed for gate in row.gates) for row in status.rows)
+    line += f"; {_those(lacking, 'lack')} a metric" if lacking else ""
+    return line + (f"; {_those(missed, 'fail')} a gate" if missed else "")
+
+
+def _those(number: int, verb: str) -> str:
+    return f"{number:,} {verb}s" if number == 1 else f"{number:,} {verb}"
 
 
 def _work_tree(tree: WorkTreeStatus, style: Style) -> list[str]:
@@ -168,7 +176,9 @@ def why(row: StatusRow, style: Style) -> str:
     run = row.run
     at = "" if run is None else step_of(run.last_step, run.max_steps)
     match row.state:
-        case "up to date" | "missing":
+        case "up to date":
+            return _judged(row)
+        case "missing":
             return ""
         case "running" | "paused" | "pending":
             said = at
@@ -179,6 +189,17 @@ def why(row: StatusRow, style: Style) -> str:
         case _:
             said = f"at {at}" if at or run is None else run.reason
     return said if row.is_declared or row.state != "variant" else "not declared"
+
+
+def _judged(row: StatusRow) -> str:
+    """Return what a run that is up to date lacks, and how it stands to its gates."""
+    said = [f"lacks {first_of(row.lacks)}"] if row.lacks else []
+    gates = [one for one in row.gates if one.gate.metric not in row.lacks]
+    if gates:
+        from expdb.report.gates import in_few_words  # few runs have gates
+
+        said.append(in_few_words(gates))
+    return "; ".join(said)
 
 
 def reason_text(reason: Reason, style: Style) -> str:
@@ -216,8 +237,8 @@ def need_a_run(status: StoreStatus) -> list[str]:
 
 
 def is_up_to_date(status: StoreStatus) -> bool:
-    """Tell whether everything that is declared has an up-to-date run."""
-    return all(row.state == "up to date" for row in status.rows if row.is_declared)
+    """Tell whether everything that is declared has an up-to-date run that keeps to its gates."""
+    return all(row.is_well for row in status.rows if row.is_declared)
 
 
 def next_commands(status: StoreStatus, style: Style) -> list[tuple[str, str]]:

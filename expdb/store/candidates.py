@@ -37,6 +37,8 @@ class ResolveRow:
     parent: str | None = None
     checkpoints: tuple[int, ...] = ()
     best_step: int | None = None
+    does_count: bool = True
+    """Whether it has every metric that it requires."""
 
     @property
     def name(self) -> str:

@@ -280,7 +280,7 @@ class _Search:
         return Place(row=parent, pool=self.named(parent))
 
     def best(self, pool: Sequence[ResolveRow], metric: str | None, said: str) -> ResolveRow:
-        """The best finished run of the pool; ties go to the older."""
+        """The best finished run of the pool that has what it requires; ties go to the older."""
         objective = self.objective_of(pool)
         mode = objective.mode if objective else "min"
         if metric is None or (objective is not None and metric == objective.metric):
@@ -292,7 +292,11 @@ class _Search:
         else:
             mode = natural_mode(metric) or "min"
             values = dict(self.metric_values(metric)) if self.metric_values else {}
-        ranked = [row for row in finished(pool) if math.isfinite(values.get(row.id, math.nan))]
+        ranked = [
+            row
+            for row in finished(pool)
+            if row.does_count and math.isfinite(values.get(row.id, math.nan))
+        ]
         if not ranked:
             wanted = metric or (objective.metric if objective else "objective")
             raise NotFound(

@@ -45,7 +45,9 @@ class Identity:
     intervention: Intervention = NONE
 
 
-KEPT_SETTINGS = ("digest", "code", "keep", "require", "noise", "seed_key", "experiment_key")
+KEPT_SETTINGS = (
+    "digest", "code", "keep", "require", "gates", "noise", "seed_key", "experiment_key",
+)  # fmt: skip
 
 
 def take_folder(store: Store, job: Job, experiment: str) -> Path:

@@ -1,10 +1,10 @@
-"""How a run ends that does not finish: in words, and for a process that forks or forgets it."""
+"""How a run ends: what is said of it, and what a process does that fails, forks or forgets it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from expdb.errors import ExpdbError
 from expdb.model_run import left_by
@@ -16,6 +16,7 @@ from expdb.store.layout import RunLayout
 from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
 from expdb.store.recover import recount
+from expdb.text import first_of
 from expdb.track.failure import failure_words
 
 if TYPE_CHECKING:
@@ -55,6 +56,19 @@ def count_others(layout: RunLayout, on_trouble: Callable[[str], None]) -> bool:
     except ExpdbError as error:
         on_trouble(f"the points of other ranks are not counted yet: {error.message}")
         return False
+
+
+def lacking_words(layout: RunLayout, settings: Mapping[str, Any]) -> str:
+    """Return what a run that has finished requires and lacks; empty where there is nothing."""
+    if not settings.get("require"):
+        return ""
+    from expdb.store.runs import read_run
+
+    try:
+        lacks = read_run(layout.root, store_root=layout.root.parents[1]).lacks
+    except ExpdbError:
+        return ""  # whoever reads the run is told what is damaged
+    return f"it lacks {first_of(lacks)}, which it requires: it does not count" if lacks else ""
 
 
 def where_points_are(recorder: Recorder, media: MediaRecorder) -> str:

@@ -90,6 +90,7 @@ def _row(run: Run) -> resolve.ResolveRow:
         parent=run.parent.run if run.parent is not None else None,
         checkpoints=tuple(item.step for item in run.usable),
         best_step=run.best_step(),
+        does_count=not run.lacks,
     )
 
 

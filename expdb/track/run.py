@@ -34,6 +34,7 @@ from expdb.track.ending import (
     count_others,
     end_at_exit,
     end_by,
+    lacking_words,
     leave_in_child,
     save_series,
     where_points_are,
@@ -283,6 +284,8 @@ class Run(Logs):
         """
         if self._is_ours():
             self._end("finished", "")
+            if said := lacking_words(self.layout, self.settings):
+                self.console.warning(said)
             steps = self._status.last_step or 0
             taken = "1 step" if steps == 1 else f"{steps:,} steps"
             if self.num_tokens is not None:

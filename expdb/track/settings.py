@@ -11,6 +11,7 @@ from typing import Any
 
 from expdb.errors import BadInput
 from expdb.model import Objective
+from expdb.store.gates import gates_of
 from expdb.store.retention import keep_of
 
 DEFAULTS: dict[str, Any] = {
@@ -46,10 +47,11 @@ DEFAULTS: dict[str, Any] = {
     "monitor": {"non_finite": True},
     "noise": {},
     "require": [],
+    "gates": {},
     "resolvers": {},
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
-FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study", "resolvers"])
+FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study", "resolvers", "gates"])
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
@@ -72,6 +74,8 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(out["keep"], Mapping):
         raise BadInput(f"expdb.keep is {type(out['keep']).__name__}, not a mapping")
     out["keep"] = asdict(keep_of(out["keep"]))
+    out["gates"] = {} if out["gates"] is None else out["gates"]
+    gates_of(out["gates"], "expdb.gates")
     resolvers = out["resolvers"]
     if not isinstance(resolvers, Mapping) or not all(
         isinstance(place, str) and place.find(":") > 0 for place in resolvers.values()

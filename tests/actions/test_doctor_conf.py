@@ -115,6 +115,14 @@ def test_what_an_experiment_changes_against_the_one_it_extends(rows: dict[str, C
     keys = rows["exp01"].num_keys
     assert keys == 9  # without the seed and expdb's own: 4 of optim, 3 of schedule, loop, tracker
     assert {rows[name].mark for name in (*seen, "deep/er")} == {"ok"}
+    added = {name: row.added for name, row in rows.items() if row.added}
+    assert added == {
+        "exp02": ("schedule.min_ratio",), "subtree": ("exp.optim.lr",), "typo": ("optim.dw",),
+    }  # fmt: skip
+    digests = [rows[name].digest for name in (*seen, "deep/er")]
+    assert all(digest is not None and digest.startswith("v1:") for digest in digests)
+    assert len(set(digests)) == len(digests)
+    assert rows["nofile"].digest is None
 
 
 def test_what_is_to_look_at(rows: dict[str, ConfRow]) -> None:
@@ -196,6 +204,8 @@ def test_every_value_says_where_it_is_from(entry: Entry) -> None:
     assert said["loop.max_steps"] == (300, "conf/train.yaml:7", None)
     assert said["optim.betas"] == ([0.9, 0.95], "conf/optim/adamw.yaml:4", None)
     assert found.rows[0].key == "optim.lr"
+    assert (found.base, found.changed[:2]) == ("exp01", ("schedule.kind", "schedule.min_ratio"))
+    assert [key for key, row in rows.items() if row.is_added] == ["schedule.min_ratio"]
     assert str(rows["tracker.api_key"].value) == "<redacted>"
     assert "FAKE-KEY" not in repr(found)
 

@@ -88,6 +88,9 @@ def _fail(world: World, how: str) -> None:
             world.run("exp08", values=better, noise=0.008, checkpoints=())
         case "no code":
             world.run("exp08", values=better, noise=0.008, pin=Pin(reasons=("no git",)))
+        case "lacks a metric":
+            require = {"noise": {"val/loss": 0.008}, "require": ["val/loss", "eval/cloze/acc"]}
+            world.run("exp08", values=better, settings=require)
         case "NaN":
             world.run("exp08", values=ends(math.nan), noise=0.008)
         case "infinite":
@@ -115,6 +118,7 @@ def _eval(world: World, run: str, digest: str) -> None:
         "other items",
         "no checkpoint",
         "no code",
+        "lacks a metric",
         "NaN",
         "infinite",
     ],
@@ -139,6 +143,28 @@ def test_without_a_ref_the_best_comparable_run(world: World) -> None:
     assert target.source == "best of 4 finished runs, no baseline is set"
     assert any("exp08 1.000 is left out: its data differ" in line for line in target.why)
     assert target.why[0].startswith("then ")
+
+
+def test_a_run_that_lacks_what_it_requires_is_never_chosen(world: World) -> None:
+    require = {"noise": {"val/loss": 0.008}, "require": ["eval/cloze/acc", "train/x"]}
+    lacking = world.run(values=ends(1.0), settings=require)
+    with pytest.raises(NotFound) as caught:
+        choose(world)
+    assert caught.value.message == (
+        f"no finished run counts: {lacking[:4]} baseline lacks eval/cloze/acc and 1 more, which it"
+        " requires"
+    )
+    with pytest.raises(Refused, match="cannot be the baseline: it lacks eval/cloze/acc and 1 more"):
+        baseline(world, lacking)
+    other = world.run("exp07", values=ends(1.8))
+    target = choose(world)
+    assert target.run.id == other
+    assert f"{lacking[:4]} baseline 1.000 is left out: it lacks eval/cloze/acc and 1 more" in (
+        target.why
+    )
+    assert choose(world, lacking).run.id == lacking
+    baseline(world, other)
+    assert choose(world).run.id == other
 
 
 def test_an_objective_to_be_maximised(world: World) -> None:

@@ -161,6 +161,32 @@ def test_an_older_run_that_fits_is_found(
     assert found["exp01"].run.id == "a000000101"
 
 
+def test_what_is_up_to_date_says_what_it_lacks_and_how_its_gates_stand(
+    project: Path, store: Store, number: Iterator[int]
+) -> None:
+    train_all(project, store, number)
+    _, exp01, _ = declare(project, store).experiments
+    require = {"require": ["val/loss", "train/x"], "gates": {"val/loss": {"max": 1.9}}}
+    series = make_run("b" * 10, value=2.1).series
+    lacking = run_of(project, "exp01", exp01.runs[0], next(number), settings=require, series=series)
+    write_run(store, lacking)
+    found = {f"{row.name}:{row.seed}": row for row in rows(project, store)}
+    assert {row.state for row in found.values()} == {"up to date"}
+    # The older run of exp01 requires nothing, and counts.
+    row = found["exp01:0"]
+    assert (row.run and row.run.id, row.lacks, row.gates) == ("a000000101", (), ())
+    assert all(row.is_well for row in found.values())
+    write_run(store, run_of(project, "exp01", exp01.runs[0], 101, settings=require, series=series))
+    row = {f"{row.name}:{row.seed}": row for row in rows(project, store)}["exp01:0"]
+    assert row.run is not None
+    assert row.run.id == lacking.id
+    assert row.lacks == ("train/x",)
+    assert [(one.gate.metric, one.value, str(one.outcome)) for one in row.gates] == [
+        ("val/loss", 2.1, "fail")
+    ]
+    assert not row.is_well
+
+
 @pytest.mark.parametrize("state", ["running", "failed", "crashed", "preempted"])
 def test_the_state_of_a_run_of_the_declared_config_counts(
     project: Path, store: Store, number: Iterator[int], state: str

@@ -127,10 +127,13 @@ DETAIL = ConfDetail(
     name="exp01",
     num_keys=41,
     digest="v1:6f20a9b1c4d7e08852b1",
+    base="baseline",
+    changed=("optim.lr", "loop.z_loss"),
     standing="up to date (t1h6)",
     rows=(
         KeyRow(key="optim.lr", value=0.01, where="conf/exp/exp01.yaml:5",
                was=Said(value=0.003, where="conf/optim/adamw.yaml:2")),
+        KeyRow(key="loop.z_loss", value=0.0001, where="conf/exp/exp01.yaml:6", is_added=True),
         KeyRow(key="loop.max_steps", value=300, where="conf/loop/default.yaml:3"),
         *(KeyRow(key=f"model.{name}", value=[0.8, None], where="conf/model/dense.yaml:2")
           for name in "abcdefgh"),
@@ -151,4 +154,6 @@ def test_json_of_experiments(golden):
     golden("doctor-conf.json", dumps(conf_check.document(make_report())).splitlines()[:24])
     data = conf_check.detail_document(DETAIL)
     assert data["keys"][0]["was"] == {"value": 0.003, "from": "conf/optim/adamw.yaml:2"}
+    assert [one["key"] for one in data["keys"] if one["added"]] == ["loop.z_loss"]
+    assert (data["base"], data["changed"]) == ("baseline", ["optim.lr", "loop.z_loss"])
     assert "???" in dumps(data)

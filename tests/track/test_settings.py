@@ -42,6 +42,8 @@ def test_what_is_left_out_has_its_default_and_the_defaults_stay() -> None:
         ({"digest": {"ignore": "loop"}}, "expdb.digest.ignore is 'loop', not a list of texts"),
         ({"labels": [1]}, "not a list of texts"),
         ({"seed_key": ""}, "expdb.seed_key is '', not a text"),
+        ({"require": "val/loss"}, "expdb.require is 'val/loss', not a list of texts"),
+        ({"gates": {"val/loss": {"mx": 1}}}, "expdb.gates.val/loss has no key 'mx'"),
         ({"hints": "no"}, "expdb.hints is 'no', not true or false"),
         ("text", "the config key expdb is str, not a mapping"),
     ],

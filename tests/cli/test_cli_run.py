@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -192,7 +193,7 @@ def test_a_matrix_runs_from_its_pin_while_files_are_edited(lab: Lab) -> None:
         git = run["pin"]["git"]
         assert (git["commit"], git["tree"], git["dirty"]) == (found["commit"], tree, False)
         assert set(git["used"]) == {"train.py", "knobs.py"}
-        assert json.loads((run["dir"] / "status.json").read_text())["state"] == "finished"
+        assert _state(run) == "finished"
     assert found["tree"] == tree
     assert {job["end"] for job in found["jobs"]} == {"done"}
     assert sorted(job["run"] for job in found["jobs"]) == sorted(run["id"] for run in runs)
@@ -222,6 +223,7 @@ def test_a_failing_experiment_stops_no_other(lab: Lab) -> None:
     assert "told to fail" in (lab.top / "runs/.expdb/jobs/b~s0.log").read_text()
     assert "again:     expdb run --missing --failed" in said
     assert lab.is_clean()
+    assert lab.expdb("fsck").returncode == 0
     states = Counter(lab.status().values())
     assert states == {"up to date": 6, "failed": 1, "invalid": 1}
     assert lab.run()["left_out"] == {"failed": 1, "invalid": 1, "up to date": 6}
@@ -261,19 +263,15 @@ def test_stopped_by_hand_it_saves_and_goes_on_later(lab: Lab, tmp_path: Path) ->
 
 def test_killed_it_takes_its_jobs_along_and_the_next_does_what_is_missing(lab: Lab) -> None:
     before = lab.seen()
-    child = lab.begin("a", "-j", "2", SLEEP="1")
+    child = lab.begin("a", "-j", "2", SLEEP="4")
     lab.until(lambda: len(list(lab.top.glob("runs/exp=*/run=*/attempts/1/live.json"))) == 2, child)
     assert lab.expdb("ls").returncode == 0  # a command beside it leaves it alone
     assert len(lab.git("worktree", "list").splitlines()) == 3
     child.kill()
     child.communicate()
-    ended = ("preempted", "finished")
-    lab.until(
-        lambda: all(
-            json.loads((run["dir"] / "status.json").read_text())["state"] in ended
-            for run in lab.runs()
-        )
-    )
+    lab.until(lambda: {_state(run) for run in lab.runs()} != {"running"})
+    lab.until(lambda: "running" not in {_state(run) for run in lab.runs()})
+    assert [_state(run) for run in lab.runs()] == ["preempted", "preempted"]
     found = lab.run("a", "-j", "2")
     assert len(lab.runs()) == 3
     assert {job["end"] for job in found["jobs"]} == {"done"}
@@ -312,6 +310,24 @@ def test_what_is_asked_for_is_what_runs(lab: Lab) -> None:
     for words, code in ((["nothing"], 3), (["a:s7"], 3), (["a@3"], 2), (["-j", "0"], 2)):
         assert lab.expdb("run", *words).returncode == code
     assert len(lab.runs()) == 3
+
+
+def test_asked_twice_it_kills(lab: Lab) -> None:
+    child = lab.begin("a", SLEEP="100")
+    lab.until(lambda: list(lab.top.glob("runs/exp=*/run=*/attempts/1/live.json")), child)
+    child.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert child.poll() is None  # it waits for its job
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert re.search(r"stopped    a:s0  \w{4}  .*ended by signal 9, crashed", err), err
+    assert lab.is_clean()
+    assert Counter(lab.status().values()) == {"crashed": 1, "missing": 8}
+
+
+def _state(run: dict[str, Any]) -> str:
+    return str(json.loads((run["dir"] / "status.json").read_text())["state"])
 
 
 def _said(job: dict[str, Any]) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from expdb.actions.live import require_idle
+from expdb.actions.run.go import pin_jobs, run_jobs
 from expdb.actions.run.plan import plan_run
-from expdb.actions.run.results import Job, RunPlan, Which
+from expdb.actions.run.results import Going, Job, RunPlan, Which
 from expdb.errors import BadInput, NotFound, Refused
+from expdb.git.worktree import find_worktree
 from expdb.index.reader import open_reader
 from expdb.model import RunState
 from expdb.query.declared_cache import declaration
@@ -21,6 +23,7 @@ from expdb.query.entry import Entry
 from expdb.store import jobs
 from expdb.store.store import Store
 from tests.query.made import make_run, make_store, write_run
+from tests.query.test_code_and_status import git
 
 G = "# @package _global_\n"
 FILES = {
@@ -164,6 +167,48 @@ def test_without_a_script_nothing_can_be_trained(project: Path, store: Store) ->
     (project / "train.py").unlink()
     with pytest.raises(Refused, match=r"no script is known that trains train\.yaml"):
         plan(project, store)
+
+
+def go(store: Store, found: RunPlan) -> tuple[list[tuple[str, str]], list[Going]]:
+    told: list[Going] = []
+    done = run_jobs(store, found, workers=2, announce=lambda source: None, tell=told.append)
+    return [(one.job.said, one.end) for one in done.ended], told
+
+
+def test_what_others_have_or_did_meanwhile_is_not_trained_again(
+    project: Path, store: Store
+) -> None:
+    (project / "train.py").write_text("raise SystemExit('never to be started')\n")
+    found = plan(project, store, "a")
+    add(project, store, "a", 0, 1, "finished")
+    add(project, store, "a", 2, 2, "failed")
+    store.layout.jobs.mkdir()
+    with jobs.claim(store.layout, ("a", 1)):
+        ends, told = go(store, found)
+    assert ends == [("a:s0", "done before"), ("a:s1", "taken"), ("a:s2", "failed")]
+    assert [one.begun.said for one in told if one.begun is not None] == ["a:s2"]
+    assert [path.name for path in store.layout.jobs.iterdir()] == ["a~s2.log"]
+    assert "never to be started" in (store.layout.jobs / "a~s2.log").read_text()
+
+
+def test_edits_that_are_not_to_be_trained_stop_it(project: Path, store: Store) -> None:
+    refuse = "expdb: {dirty: refuse}\n"
+    (project / "conf/train.yaml").write_text(FILES["conf/train.yaml"] + refuse)
+    git(project, "init", "-q")
+    git(project, "add", "conf", "train.py")
+    git(project, "commit", "-qm", "first")
+    found = plan(project, store, "a")
+    worktree = find_worktree(project)
+    assert pin_jobs(store, worktree, found).commit == git(project, "rev-parse", "HEAD")
+    (project / "train.py").write_text("edited\n")
+    with pytest.raises(Refused, match=r"the work tree has 1 edit, and expdb\.dirty=refuse"):
+        pin_jobs(store, worktree, found)
+    (project / "conf/train.yaml").write_text(FILES["conf/train.yaml"])
+    source = pin_jobs(store, worktree, plan(project, store, "a"))
+    assert source.pin is not None
+    assert source.commit == source.pin.snapshot != git(project, "rev-parse", "HEAD")
+    in_place = pin_jobs(store, worktree, found, in_place=True)
+    assert (in_place.commit, in_place.why_in_place) == (None, "--in-place")
 
 
 def test_a_job_names_itself() -> None:

@@ -14,7 +14,6 @@ from expdb.actions.run.process import Site
 from expdb.actions.run.results import Ended, Job, RunPlan, RunResult, Source
 from expdb.actions.run.workers import Tell, Workers
 from expdb.errors import Conflict, Refused
-from expdb.git.snapshot import take_pin
 from expdb.git.stores import pinning
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import open_reader
@@ -22,6 +21,7 @@ from expdb.store import jobs
 from expdb.store.ops import find_unfinished
 from expdb.store.store import Store
 from expdb.text import plain
+from expdb.track.pin import pin_code
 
 IN_PLACE = "--in-place"
 
@@ -32,7 +32,8 @@ def pin_jobs(
     """Return the code of the jobs: a commit of the work tree as it stands, kept in git.
 
     Raises:
-        Refused: a change of this work tree was cut off, or all of the code cannot be captured.
+        Refused: a change of this work tree was cut off, its edits are not to be trained, or the
+            code cannot be captured.
     """
     if isinstance(worktree, Unavailable):
         return Source(why_in_place=worktree.reason)
@@ -45,12 +46,7 @@ def pin_jobs(
     if in_place:
         return Source(why_in_place=IN_PLACE)
     with pinning(worktree, store.id, store.root):
-        pin = take_pin(
-            worktree,
-            store_root=store.root,
-            exclude=plan.code["exclude"],
-            secret_files=plan.code["secret_files"],
-        )
+        pin = pin_code(worktree, store_root=store.root, code=plan.code, dirty=plan.dirty)
     if pin.tree is None or (pin.snapshot or pin.commit) is None:
         raise Refused(
             f"the code cannot be kept as a commit: {'; '.join(map(plain, pin.reasons))}",

@@ -85,6 +85,8 @@ def plan_run(
     ]
     done = Counter(one.state for one in stand if FOR.get(one.state) not in asked)
     invalid = tuple((one.experiment, one.fault) for one in stand if one.fault)
+    # What is pinned once for all is pinned as the first of them declares it.
+    config = digest.flatten(wanted[_place(needed[0])].canonical) if needed else {}
     return RunPlan(
         jobs=tuple(jobs[:most]),
         num_declared=len(wanted),
@@ -92,7 +94,8 @@ def plan_run(
         invalid=invalid,
         more=max(0, len(jobs) - len(jobs[:most])),
         folder=folder,
-        code=_code([run for one in needed for run in [wanted[_place(one)]]]),
+        code=_code(config),
+        dirty="refuse" if config.get("expdb.dirty") == "refuse" else "snapshot",
     )
 
 
@@ -238,12 +241,11 @@ class _Maker:
         )
 
 
-def _code(wanted: Sequence[DeclaredRun]) -> Mapping[str, Any]:
-    """Return what a pin leaves out, as the first of the jobs declares it."""
+def _code(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a pin leaves out, as a flat config says."""
     code: dict[str, Any] = dict(DEFAULTS["code"])
-    flat = digest.flatten(wanted[0].canonical) if wanted else {}
     for name in code:
-        said = flat.get(f"expdb.code.{name}")
+        said = config.get(f"expdb.code.{name}")
         if isinstance(said, list) and all(isinstance(item, str) for item in said):
             code[name] = said
     return code

@@ -76,6 +76,8 @@ class RunPlan:
     """Where the command is started."""
     code: Mapping[str, Any]
     """The section `expdb.code`: what a pin leaves out."""
+    dirty: Literal["snapshot", "refuse"] = "snapshot"
+    """Whether edits are kept as a snapshot, or nothing is trained with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from expdb.actions.naming import named
 from expdb.errors import Corrupt, ExpdbError, Refused
 from expdb.index.reader import Reader
 from expdb.model import Run, RunState
-from expdb.store import attempts, owner
+from expdb.store import attempts, jobs, owner
 from expdb.store.files import read_json
 from expdb.store.layout import RunLayout
 from expdb.store.runs import Version, read_run, run_dirs
@@ -38,7 +38,8 @@ class Idle:
 def require_idle(reader: Reader, git_dir: Path, *, aside: str = "") -> Idle:
     """Refuse while a run of this work tree is alive or pending, else return what was seen.
 
-    `aside` is a folder for a hint.
+    Jobs of `expdb run` have work trees of their own, so that they are no matter here, unless they
+    were asked to run in this one. `aside` is a folder for a hint.
 
     Raises:
         Refused: one is.
@@ -51,6 +52,7 @@ def require_idle(reader: Reader, git_dir: Path, *, aside: str = "") -> Idle:
         run = reader.run(str(found))
         if _is_here(run, git_dir):
             _refuse(run, aside, reader.id_length)
+    _require_none_queued(reader.store, git_dir)
     unfinished = reader.rows("SELECT id, num_attempts FROM runs WHERE state != 'finished'")
     return Idle(versions=reader.versions, num_attempts=dict(unfinished), id_cells=reader.id_length)
 
@@ -66,6 +68,7 @@ def require_none_started(
         Refused: one is.
     """
     idle = idle or Idle()
+    _require_none_queued(store, git_dir)
     for run_id, path, version in run_dirs(store.root):
         layout = RunLayout(path)
         if version != NO_STATUS and idle.versions.get(run_id) == version:
@@ -81,6 +84,21 @@ def require_none_started(
             _refuse(run, aside, idle.id_cells)
         if run.state in LIVE:  # a fresh attempt may have no pin yet
             _require_not_starting(store, layout, git_dir)
+
+
+def _require_none_queued(store: Store, git_dir: Path) -> None:
+    """Refuse while a job waits that is to run in this work tree.
+
+    Raises:
+        Refused: one does.
+    """
+    found = [name for name, where in jobs.pending(store.layout).items() if where == str(git_dir)]
+    if found:
+        count = "1 job waits" if len(found) == 1 else f"{len(found):,} jobs wait"
+        raise Refused(
+            f"{count} to run in this work tree (expdb run --in-place); nothing written",
+            hint="stop that command: Ctrl-C",
+        )
 
 
 def _require_not_starting(store: Store, layout: RunLayout, git_dir: Path) -> None:

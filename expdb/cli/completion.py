@@ -196,6 +196,14 @@ def _items(names: Iterable[str], incomplete: str) -> list[Item]:
     ]
 
 
+def _declared(ctx: click.Context, incomplete: str) -> list[Item]:
+    from expdb.query.declared import declared
+    from expdb.store.locate import git_main_top
+
+    start = Path.cwd() / (ctx.find_root().params.get("directory") or "")
+    return _items(declared([start, git_main_top(start) or start]), incomplete)
+
+
 def _folder(ctx: click.Context, incomplete: str) -> list[Item]:
     return [Item(incomplete, type="dir")]
 
@@ -205,6 +213,7 @@ _runs = _from_store(lambda names, typed: names.runs(typed))
 COMPLETES: Final[dict[str, Complete]] = {
     "run": _runs,
     "runs": _runs,
+    "experiments": _declared,
     "metric": _from_store(lambda names, typed: names.metrics()),
     "remote": _from_store(lambda names, typed: names.remotes()),
     "remote_or_run": _from_store(lambda names, typed: [*names.remotes(), *names.runs(typed)]),

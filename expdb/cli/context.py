@@ -103,7 +103,7 @@ class Context:
         from expdb.index.reader import open_reader
 
         store = self.open_store()
-        self._clear_probes()
+        self._clear_places()
         if warn_unfinished:
             self._warn_unfinished(store)
         with open_reader(store) as reader:
@@ -192,12 +192,12 @@ class Context:
         top = self.worktree.top if self.worktree is not None else self.directory
         return list(dict.fromkeys([self.directory, top]))
 
-    def _clear_probes(self) -> None:
-        """Remove what a probe that was killed has left in the repository."""
-        from expdb.store.locate import may_have_probes
+    def _clear_places(self) -> None:
+        """Remove the work trees that a killed `probe` or `run` has left in the repository."""
+        from expdb.store.locate import may_have_places
 
-        if may_have_probes(self.directory) and self.worktree is not None:
-            from expdb.actions.probe.place import clear
+        if may_have_places(self.directory) and self.worktree is not None:
+            from expdb.actions.place import clear
 
             clear(self.worktree)
 

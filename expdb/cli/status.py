@@ -9,6 +9,7 @@ import click
 from expdb.cli import options
 from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
+from expdb.cli.declaration import declaration_here
 from expdb.cli.exit import ExitCode
 
 if TYPE_CHECKING:
@@ -57,15 +58,9 @@ def status(context: Context, quiet: bool, exit_code: bool, as_json: bool) -> int
 
 def _declared(context: Context, store: Store) -> Declaration | None:
     """Return what is declared here; None where there is no config."""
-    from expdb.cli.progress import Progress
     from expdb.errors import NotFound
-    from expdb.index.newest import folders
-    from expdb.query.declared_cache import declaration
-    from expdb.query.entry import find_entry
 
     try:
-        entry = find_entry(context.places, store)
+        return declaration_here(context, store)
     except NotFound:
         return None
-    with Progress(context.out, "composing", "experiments") as progress:
-        return declaration(entry, next(iter(folders(store)), None), tick=progress)

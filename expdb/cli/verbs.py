@@ -53,6 +53,7 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         "ops": Verb("expdb.cli.ops:ops", "list what was changed, and how to take it back"),
     },
     "Run": {
+        "run": Verb("expdb.cli.run:run", "train what is declared and has no run that counts"),
         "rerun": Verb("expdb.cli.rerun:rerun", "run a run's command again, with changes"),
         "resume": Verb(
             "expdb.cli.resume:resume", "take up a run that was cut off, from its last checkpoint"

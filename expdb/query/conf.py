@@ -41,12 +41,7 @@ class Conf:
 
     def config(self, name: str) -> Config | Failure:
         """Return an experiment as it is composed."""
-        quoted = name.replace("\\", "\\\\").replace("'", "\\'")
-        plus = "" if self.is_in_base else "+"
-        is_plain = all(char.isalnum() or char in "_-/." for char in name)
-        return self.composer.compose(
-            [f"{plus}{self.group}={name}" if is_plain else f"{plus}{self.group}='{quoted}'"]
-        )
+        return self.composer.compose([choice(self.group, name, is_in_base=self.is_in_base)])
 
     def base(self, name: str) -> tuple[str, Config | Failure]:
         """Return what an experiment extends, with its config."""
@@ -57,6 +52,14 @@ class Conf:
             if isinstance(config, Config):
                 return found, config
         return BASE, self.composer.compose()
+
+
+def choice(group: str, name: str, *, is_in_base: bool) -> str:
+    """Return the override that chooses an experiment; a base that has the group gets no `+`."""
+    quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+    plus = "" if is_in_base else "+"
+    is_plain = all(char.isalnum() or char in "_-/." for char in name)
+    return f"{plus}{group}={name}" if is_plain else f"{plus}{group}='{quoted}'"
 
 
 def open_conf(made: Composer) -> Conf:

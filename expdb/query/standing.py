@@ -21,8 +21,10 @@ from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.query.declared_results import Declaration, Declared, DeclaredRun
 from expdb.query.status_results import Reason
+from expdb.store import jobs
 
 LIVE: Final = ("running", "paused", "pending")
+PENDING: Final = "pending"
 CUT_OFF: Final = ("failed", "crashed", "lost", "preempted")
 FINISHED: Final = "finished"
 
@@ -35,7 +37,9 @@ class Standing:
     variant: str = ""
     seed: int | None = None
     state: str
-    """`up to date`, `stale`, `missing`, `invalid`, or the state of its run."""
+    """`up to date`, `stale`, `missing`, `invalid`, `pending` of what `run` has queued, or the state
+    of its run.
+    """
     run: str | None = None
     reasons: tuple[Reason, ...] = ()
     fault: str = ""
@@ -61,13 +65,17 @@ def standings(reader: Reader, declared: Declaration, worktree: WorkTree | None) 
     """
     runs = _runs_of(reader, [one.name for one in declared.experiments])
     edited = _edited(reader, worktree, _finished(declared, runs))
+    queued = jobs.pending(reader.store.layout)
     out = []
     for one in declared.experiments:
         if one.fault:
             out.append(Standing(experiment=one.name, state="invalid", fault=one.fault))
         for wanted in one.runs:
             known = runs.get((one.name, wanted.variant, wanted.seed), [])
-            out.append(_standing(reader, one, wanted, known, edited))
+            is_queued = bool(queued) and (
+                jobs.file_name((one.name + wanted.variant, wanted.seed)) in queued
+            )
+            out.append(_standing(reader, one, wanted, known, edited, is_queued=is_queued))
     return out
 
 
@@ -123,6 +131,8 @@ def _standing(
     wanted: DeclaredRun,
     known: Sequence[_Known],
     edited: Mapping[str, Sequence[str]],
+    *,
+    is_queued: bool,
 ) -> Standing:
     def made(state: str, run: _Known | None = None, reasons: Iterable[Reason] = ()) -> Standing:
         return Standing(
@@ -142,6 +152,8 @@ def _standing(
     fitting = [run for run in finished if run.digest == wanted.digest and not edited.get(run.id)]
     if fitting:
         return made("up to date", next((run for run in fitting if run.does_count), fitting[0]))
+    if is_queued:
+        return made(PENDING)
     newest = known[0] if known else None
     if newest and newest.state in CUT_OFF and _same_config(reader, one, wanted, newest):
         return made(newest.state, newest)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from expdb.query.gates import GateResult
     from expdb.query.media import RunMedia
     from expdb.query.results import Listing, Ranking, RunRow
-    from expdb.query.status_results import StatusRow, StoreStatus
+    from expdb.query.status_results import Reason, StatusRow, StoreStatus
 
 SCHEMA_VERSION = 1
 
@@ -359,20 +359,25 @@ def _status_row(row: StatusRow) -> Data:
         "state": row.state,
         "declared": row.is_declared,
         "run": row.run.id if row.run else None,
-        "reasons": [
-            {
-                "kind": reason.kind,
-                "name": reason.name,
-                "key": reason.key or None,
-                **_values((reason.old, reason.new)),
-            }
-            for reason in row.reasons
-        ],
+        "reasons": reasons(row.reasons),
         "fault": row.fault or None,
         "overrides": list(row.overrides),
         "lacks": list(row.lacks),
         "gates": _own_gates(row.gates),
     }
+
+
+def reasons(found: Sequence[Reason]) -> list[Data]:
+    """Return why a run is not what is declared."""
+    return [
+        {
+            "kind": reason.kind,
+            "name": reason.name,
+            "key": reason.key or None,
+            **_values((reason.old, reason.new)),
+        }
+        for reason in found
+    ]
 
 
 def rollback_plan(plan: RollbackPlan) -> Data:

@@ -6,14 +6,11 @@ of an experiment are ordered strongest first.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from expdb.query.declared import GROUP
-from expdb.query.entry import SCRIPT
 from expdb.query.status_results import Reason, StatusRow, StoreStatus, WorkTreeStatus
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
@@ -246,9 +243,9 @@ def next_commands(status: StoreStatus, style: Style) -> list[tuple[str, str]]:
     out = []
     need = [row for row in status.rows if row.is_declared and row.state in ("missing", "stale")]
     if need and status.entry is not None:
-        first = next((row for row in need if row.state == "missing"), need[0])
-        words = ["python", status.entry.script or SCRIPT, f"+{GROUP}={first.experiment}"]
-        out.append(("train", plain(shlex.join([*words, *first.overrides]))))
+        states = {row.state for row in need}
+        flags = [f"--{state}" for state in ("missing", "stale") if state in states]
+        out.append(("run", " ".join(["expdb run", *flags])))
     if any(row.fault for row in status.rows):
         out.append(("look", "expdb doctor --conf"))
     cut_off = [

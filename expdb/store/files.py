@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -199,8 +199,8 @@ def _corrupt(path: Path, found: str) -> Corrupt:
 
 
 @contextmanager
-def exclusive(path: Path, *, what: str) -> Iterator[None]:
-    """Hold the lock file `path` (O_EXCL) for the length of the block.
+def exclusive(path: Path, *, what: str, about: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Hold the lock file `path` (O_EXCL) for the length of the block; `about` is kept in it.
 
     A lock left behind by a dead process of this host is taken over. A lock that was removed by hand
     and taken by another meanwhile is left to that one.
@@ -211,7 +211,7 @@ def exclusive(path: Path, *, what: str) -> Iterator[None]:
     from expdb.store import owner
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    me = encode_json({**owner.describe(), "token": os.urandom(8).hex()})
+    me = encode_json({**(about or {}), **owner.describe(), "token": os.urandom(8).hex()})
     for _ in range(3):
         try:
             create_bytes(path, me)

@@ -135,6 +135,11 @@ class StoreLayout:
         """The folder of index generations."""
         return self.root / ".expdb/index"
 
+    @property
+    def jobs(self) -> Path:
+        """The folder of declared runs that a process has taken on."""
+        return self.root / ".expdb/jobs"
+
     def packages(self, digest: str) -> Path:
         """Return the file of a set of installed packages; the digest is 64 hex digits."""
         return self.meta / "packages" / f"{digest}.json"

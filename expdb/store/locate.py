@@ -19,8 +19,9 @@ HEAD = "HEAD"
 MARKER = "UNFINISHED"
 """In `<git dir>/expdb`: where a work tree came from, and the op in it that was cut off."""
 
-PROBE = "expdb-probe-"
-"""How the throw-away work trees of `expdb probe` begin, and git's entries of them."""
+PROBE, JOB = "expdb-probe-", "expdb-job-"
+PLACES = (PROBE, JOB)
+"""How the throw-away work trees of `probe` and `run` begin, and git's entries of them."""
 
 
 def is_store(path: Path) -> bool:
@@ -69,8 +70,8 @@ def may_have_moved(start: Path) -> bool:
     )
 
 
-def may_have_probes(start: Path) -> bool:
-    """Tell whether the repository around `start` may have a throw-away work tree of a probe."""
+def may_have_places(start: Path) -> bool:
+    """Tell whether the repository around `start` may have a throw-away work tree."""
     entries = (folder / ".git" for folder in upward(start))
     git_dir = next((found for found in map(_git_dir, entries) if found is not None), None)
     if git_dir is None:
@@ -81,7 +82,7 @@ def may_have_probes(start: Path) -> bool:
         names = os.listdir(folder)  # noqa: PTH208 - names only, at every command
     except OSError:
         return False
-    return any(name.startswith(PROBE) for name in names)
+    return any(name.startswith(PLACES) for name in names)
 
 
 def _git_dir(entry: Path) -> Path | None:

@@ -15,6 +15,7 @@ from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Objective
 from expdb.monitor.detector import Detector
 from expdb.monitor.rules import build_rules
+from expdb.store import jobs
 from expdb.store.head import Head, read_head
 from expdb.store.locate import store_for_script
 from expdb.store.store import Store, open_store
@@ -140,6 +141,8 @@ def _variant(job: Job, settings: Mapping[str, Any]) -> str:
 
 
 def _store_root(store: str | Path | None, settings: Mapping[str, Any], job: Job) -> Path:
+    if given := os.environ.get(jobs.VARIABLE):
+        return Path(given)  # a store beside the script would go with the work tree of the job
     if store is not None:
         return Path(store).expanduser().absolute()
     # Hydra's folder was made by the same rule in this job, or by the launcher that started it.

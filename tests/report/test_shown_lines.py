@@ -320,7 +320,7 @@ def test_status_of_what_is_declared(cast, screen, golden):
     golden("status-declared-100.txt", status.render(made, screen()))
     golden("status-declared-pipe.txt", status.render(made, screen(terminal=False, ascii=True)))
     assert status.next_commands(made, screen()) == [
-        ("train", "python train.py +exp=exp04_bad_batch"),
+        ("run", "expdb run --missing --stale"),
         ("look", "expdb doctor --conf"),
         ("resume", "expdb resume a9m4"),
     ]

@@ -6,22 +6,19 @@ with this process too, should it be killed.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
+from expdb.actions.child import end_group, program, with_parent
 from expdb.store.probing import VARIABLE
 
 NOT_PASSED: Final = ("EXPDB_LAUNCH", "EXPDB_STORE", VARIABLE)
-DIE_WITH_PARENT: Final = 1
-"""PR_SET_PDEATHSIG; prctl(2)."""
 
 
 def run_again(argv: Sequence[str], *, cwd: Path, store: Path, stop_at: int, output: Path) -> int:
@@ -30,23 +27,21 @@ def run_again(argv: Sequence[str], *, cwd: Path, store: Path, stop_at: int, outp
     Raises:
         KeyboardInterrupt: this process was interrupted or told to end; the child is gone.
     """
-    words = [sys.executable if argv[0] == "python" else argv[0], *argv[1:]]
     with output.open("wb") as out, _told_to_end():
         child = subprocess.Popen(
-            words,
+            program(argv),
             cwd=cwd,
             env=_environment(os.environ, store, stop_at),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_with_parent(),
+            preexec_fn=with_parent(signal.SIGKILL),
         )
         try:
             return child.wait()
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
+            end_group(child.pid)
             child.wait()
 
 
@@ -62,18 +57,6 @@ def last_lines(output: Path, count: int) -> tuple[str, ...]:
 def _environment(env: Mapping[str, str], store: Path, stop_at: int) -> dict[str, str]:
     kept = {name: value for name, value in env.items() if name not in NOT_PASSED}
     return {**kept, "EXPDB_STORE": str(store), VARIABLE: f"{stop_at}:{store}"}
-
-
-def _with_parent() -> Callable[[], None] | None:
-    """Return what makes a child end with its parent; None where the system has no such thing."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)  # looked up before the fork: the child only calls it
-
-    def ask() -> None:
-        libc.prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-
-    return ask
 
 
 @contextmanager

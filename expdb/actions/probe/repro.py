@@ -13,8 +13,8 @@ from pathlib import Path
 
 from expdb.actions import checks
 from expdb.actions.naming import named
+from expdb.actions.place import Place, throwaway
 from expdb.actions.probe.again import last_lines, run_again
-from expdb.actions.probe.place import Place, throwaway
 from expdb.actions.resume import require_command
 from expdb.errors import BadInput, ExpdbError, NotFound, Refused
 from expdb.git.worktree import WorkTree
@@ -25,9 +25,11 @@ from expdb.query.diffs import config_diff, data_diff, environment_diff
 from expdb.query.series_match import SeriesMatch, match, points_of
 from expdb.store import checkpoints
 from expdb.store.layout import RunLayout, StoreLayout
+from expdb.store.locate import PROBE
 from expdb.store.packages import DIGEST
 from expdb.store.resolve import Resolved
 from expdb.store.runs import find_run_dir, read_run
+from expdb.store.store import open_store
 from expdb.text import plain, short_id
 
 STEPS = 50
@@ -125,7 +127,8 @@ def reproduce(
         KeyboardInterrupt: it was stopped by hand; nothing is left.
     """
     started = time.monotonic()
-    with throwaway(worktree, plan.commit, keep=keep) as place:
+    with throwaway(worktree, plan.commit, prefix=PROBE, keep=keep) as place:
+        open_store(place.store, create=True)
         cwd = _folder(worktree, plan, place, here)
         if plan.source is not None:
             _lend(plan.source, place.store)

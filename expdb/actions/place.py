@@ -1,8 +1,8 @@
-"""A throw-away place: a git work tree at a commit, and an empty store beside it.
+"""A throw-away place: a git work tree at a commit, for a probe or for a job of `run`.
 
     <temp>/expdb-probe-<random>/owner.json                    who made it: host, boot, process
     <temp>/expdb-probe-<random>/expdb-probe-<random>/         the work tree
-    <temp>/expdb-probe-<random>/store/                        the store
+    <temp>/expdb-probe-<random>/store/                        the store of a probe
     <common git dir>/worktrees/expdb-probe-<random>/          git's entry of the work tree
 
 Invariant: nothing of it is left when the block ends, however it ends; what SIGKILL left is removed
@@ -26,8 +26,7 @@ from expdb.git.command import GitError
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.store import owner
 from expdb.store.files import read_json, write_json
-from expdb.store.locate import PROBE
-from expdb.store.store import open_store
+from expdb.store.locate import PLACES
 
 OWNER = "owner.json"
 CLAIM_S = 60.0
@@ -36,26 +35,38 @@ CLAIM_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a run is done again."""
+    """Where code runs that is not to see the work tree of the user."""
 
     folder: Path
     tree: WorkTree
-    store: Path
+
+    @property
+    def store(self) -> Path:
+        """Where a probe has its store; it need not exist."""
+        return self.folder / "store"
+
+    def hold(self, pid: int) -> None:
+        """Keep the place also as long as another process lives, should this one be killed."""
+        also = {**owner.describe(), "pid": pid, "start": owner.process_start(pid)}
+        for path in (self.folder / OWNER, self.tree.private_dir / OWNER):
+            write_json(path, {**owner.describe(), "also": also}, durable=False)
 
 
 @contextmanager
-def throwaway(worktree: WorkTree, commit: str, *, keep: bool = False) -> Iterator[Place]:
+def throwaway(
+    worktree: WorkTree, commit: str, *, prefix: str, keep: bool = False
+) -> Iterator[Place]:
     """Make a place at the code of `commit`; it is gone when the block ends, unless `keep`.
+
+    `prefix` is one of `locate.PLACES`.
 
     Raises:
         Refused: git cannot write all of the code.
     """
-    folder = Path(tempfile.mkdtemp(prefix=PROBE))
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
         write_json(folder / OWNER, owner.describe(), durable=False)
-        made = _work_tree(worktree, folder / folder.name, commit)
-        store = open_store(folder / "store", create=True).root
-        yield Place(folder=folder, tree=made, store=store)
+        yield Place(folder=folder, tree=_work_tree(worktree, folder / folder.name, commit))
         if keep:
             write_json(folder / OWNER, {**owner.describe(), "kept": True}, durable=False)
     except BaseException:
@@ -70,7 +81,9 @@ def clear(worktree: WorkTree) -> None:
     """Remove the places of processes that are gone; what cannot be removed stays."""
     entries = worktree.common_dir / "worktrees"
     with suppress(OSError, GitError):
-        for entry in sorted(entries.glob(f"{PROBE}*")):
+        for entry in sorted(entries.iterdir() if entries.is_dir() else ()):
+            if not entry.name.startswith(PLACES):
+                continue
             tree = _tree_of(entry)
             if tree is not None and _is_left(entry, tree.parent):
                 _remove(worktree, tree.parent)
@@ -107,7 +120,12 @@ def _is_left(entry: Path, folder: Path) -> bool:
     if known is None:
         # Somebody's own folder may be called so; a process that just makes one has it already.
         return not folder.exists() and time.time() - entry.stat().st_mtime > CLAIM_S
-    return not known.get("kept") and owner.is_dead(known)
+    also = known.get("also")
+    return (
+        not known.get("kept")
+        and owner.is_dead(known)
+        and (not isinstance(also, dict) or owner.is_dead(also))
+    )
 
 
 def _owner(path: Path) -> dict[str, Any] | None:

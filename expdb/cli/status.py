@@ -30,7 +30,7 @@ def status(context: Context, quiet: bool, exit_code: bool, as_json: bool) -> int
     repository that it used, is another one now; the row says which.
     """
     from expdb.query.status import store_status
-    from expdb.report import json
+    from expdb.report import json_status
     from expdb.report import status as report
 
     out = context.out
@@ -46,7 +46,7 @@ def status(context: Context, quiet: bool, exit_code: bool, as_json: bool) -> int
         for warning in found.warnings:
             out.warning(warning)
         if as_json:
-            out.json(json.status(found))
+            out.json(json_status.status(found))
         elif quiet:
             out.lines(report.need_a_run(found))
         else:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from expdb.query.gates import GateResult
     from expdb.query.media import RunMedia
     from expdb.query.results import Listing, Ranking, RunRow
-    from expdb.query.status_results import Reason, StatusRow, StoreStatus
 
 SCHEMA_VERSION = 1
 
@@ -211,7 +210,7 @@ def comparison(result: Comparison, *, all: bool = False) -> Data:
     ]
     return document(
         runs=[run(item) for item in result.runs],
-        config=[{"key": d.key, **_values(d.values)} for d in config],
+        config=[{"key": d.key, **of_keys(d.values)} for d in config],
         code={
             "same_tree": result.code.same_tree,
             "note": result.code.note,
@@ -248,7 +247,7 @@ def _gates(rows: Sequence[Sequence[GateResult]]) -> list[Data]:
     return table(rows)
 
 
-def _own_gates(gates: Sequence[GateResult]) -> list[Data]:
+def own_gates(gates: Sequence[GateResult]) -> list[Data]:
     """Return how one run stands to each of its gates."""
     if not gates:
         return []
@@ -257,7 +256,7 @@ def _own_gates(gates: Sequence[GateResult]) -> list[Data]:
     return [document(one) for one in gates]
 
 
-def _values(values: Sequence[Any]) -> Data:
+def of_keys(values: Sequence[Any]) -> Data:
     """Return values of a key; a run that lacks the key has null, and its place in `absent`."""
     return {
         "values": [None if value is ABSENT else value for value in values],
@@ -319,65 +318,13 @@ def shown(value: Run, media: RunMedia | None = None, gates: Sequence[GateResult]
             {"step": e.step, "severity": e.severity, "rule": e.rule, "message": e.message}
             for e in value.events
         ],
-        gates=_own_gates(gates),
+        gates=own_gates(gates),
         labels=list(value.labels),
         notes=list(value.notes),
         media=[asdict(item) for item in media.keys],
         artifacts=[asdict(item) for item in media.artifacts],
         problems=list(dict.fromkeys([*value.problems, *media.problems])),
     )
-
-
-def status(result: StoreStatus) -> Data:
-    """Return `status`."""
-    tree = result.work_tree
-    return document(
-        store=result.store,
-        num_runs=result.num_runs,
-        bytes=result.bytes,
-        counts=dict(result.counts),
-        work_tree={
-            "in_git": tree.in_git,
-            "branch": tree.branch,
-            "commit": tree.commit,
-            "edits": [{"status": letter, "path": path} for letter, path in tree.edits],
-            "head": tree.head.id if tree.head else None,
-            "head_step": tree.head_step,
-            "equals_head": tree.equals_head,
-            "unfinished": tree.unfinished,
-        },
-        runs=[run_row(row.run) for row in result.rows if row.run is not None],
-        experiments=[_status_row(row) for row in result.rows],
-    )
-
-
-def _status_row(row: StatusRow) -> Data:
-    return {
-        "experiment": row.experiment,
-        "variant": row.variant,
-        "seed": row.seed,
-        "state": row.state,
-        "declared": row.is_declared,
-        "run": row.run.id if row.run else None,
-        "reasons": reasons(row.reasons),
-        "fault": row.fault or None,
-        "overrides": list(row.overrides),
-        "lacks": list(row.lacks),
-        "gates": _own_gates(row.gates),
-    }
-
-
-def reasons(found: Sequence[Reason]) -> list[Data]:
-    """Return why a run is not what is declared."""
-    return [
-        {
-            "kind": reason.kind,
-            "name": reason.name,
-            "key": reason.key or None,
-            **_values((reason.old, reason.new)),
-        }
-        for reason in found
-    ]
 
 
 def rollback_plan(plan: RollbackPlan) -> Data:
@@ -393,7 +340,7 @@ def rollback_plan(plan: RollbackPlan) -> Data:
             "complete": checkpoint.complete,
             "path": plan.checkpoint_path,
         },
-        config=[{"key": d.key, **_values(d.values)} for d in plan.config if d.differs],
+        config=[{"key": d.key, **of_keys(d.values)} for d in plan.config if d.differs],
         tree=plan.tree,
         nothing_to_do=plan.nothing_to_do,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from expdb.report import json
 from expdb.report.grid import Cell, Column, Grid, lay_out
+from expdb.report.json_status import reasons
 from expdb.report.status import reason_text
 from expdb.report.style import Style
 from expdb.report.words import counted
@@ -212,7 +213,7 @@ def _job(job: Job, ended: Ended | None) -> dict[str, Any]:
         "variant": job.variant,
         "seed": job.seed,
         "state": job.state,
-        "reasons": json.reasons(job.reasons),
+        "reasons": reasons(job.reasons),
         "command": list(job.argv),
         "resumes": job.resumes,
         "step": job.step,

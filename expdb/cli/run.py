@@ -157,6 +157,9 @@ class _Told:
         if self._form:
             return
         if self._out.talk_style.terminal:
+            if going.ended is not None and going.ended.end == "failed":
+                self._out.passing("")
+                self._out.talk(event_line(going, self._out.talk_style))
             self._out.passing(progress_line(going))
         elif line := event_line(going, self._out.talk_style):
             self._out.talk(line)

@@ -163,6 +163,14 @@ def test_a_base_that_has_the_group_gets_no_plus(project: Path, store: Store) -> 
     assert plan(project, store, "a:s1").jobs[0].argv == ("python", "train.py", "exp=a", "seed=1")
 
 
+def test_a_script_that_only_the_callback_pins_gets_it(project: Path, store: Store) -> None:
+    words = ("python", "train.py", "+exp=a", "hydra/callbacks=expdb", "lr=3")
+    write_run(store, replace(make_run("a000000001", experiment="a", seed=7), command=words))
+    assert plan(project, store, "a:s1").jobs[0].argv == (
+        "python", "train.py", "+exp=a", "seed=1", "hydra/callbacks=expdb"
+    )  # fmt: skip
+
+
 def test_without_a_script_nothing_can_be_trained(project: Path, store: Store) -> None:
     (project / "train.py").unlink()
     with pytest.raises(Refused, match=r"no script is known that trains train\.yaml"):

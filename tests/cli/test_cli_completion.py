@@ -154,6 +154,14 @@ def test_folders_are_left_to_the_shell(monkeypatch, capsys, names):
     assert answer(monkeypatch, capsys, "expdb -C ") == ["dir,"]
 
 
+def test_run_takes_what_is_declared_whether_it_ran_or_not(told, names):
+    for name in ("exp01", "exp99_never", "sub/inner"):
+        (names / "conf/exp" / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
+        (names / "conf/exp" / f"{name}.yaml").write_text("")
+    assert told("expdb run e") == ["exp01", "exp99_never"]
+    assert told("expdb run exp01 s") == ["sub/inner"]
+
+
 def test_zsh_and_fish_get_names_as_they_are(monkeypatch, capsys, names):
     monkeypatch.chdir(names)
     found = answer(monkeypatch, capsys, "expdb show a", shell="zsh")

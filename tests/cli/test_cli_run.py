@@ -232,6 +232,7 @@ def test_a_failing_experiment_stops_no_other(lab: Lab) -> None:
     assert not (lab.top / "runs/.expdb/jobs/b~s0.log").exists()
 
 
+@pytest.mark.soak
 def test_stopped_by_hand_it_saves_and_goes_on_later(lab: Lab, tmp_path: Path) -> None:
     said = tmp_path / "said"
     before = lab.seen()
@@ -280,6 +281,7 @@ def test_killed_it_takes_its_jobs_along_and_the_next_does_what_is_missing(lab: L
     assert lab.seen() == before
 
 
+@pytest.mark.soak
 def test_two_at_once_train_each_declared_run_once(lab: Lab) -> None:
     children = [lab.begin("-j", "2", "--json") for _ in range(2)]
     outs = [child.communicate(timeout=200) for child in children]
@@ -291,6 +293,7 @@ def test_two_at_once_train_each_declared_run_once(lab: Lab) -> None:
     assert lab.is_clean()
 
 
+@pytest.mark.soak
 def test_what_is_asked_for_is_what_runs(lab: Lab) -> None:
     assert [*map(_said, lab.run("a:s1")["jobs"])] == ["a:1"]
     lab.write("conf/exp/a.yaml", f"{G}name: a\nsteps: 3\n{SEEDS}")
@@ -312,6 +315,7 @@ def test_what_is_asked_for_is_what_runs(lab: Lab) -> None:
     assert len(lab.runs()) == 3
 
 
+@pytest.mark.soak
 def test_asked_twice_it_kills(lab: Lab) -> None:
     child = lab.begin("a", SLEEP="100")
     lab.until(lambda: list(lab.top.glob("runs/exp=*/run=*/attempts/1/live.json")), child)
@@ -334,6 +338,7 @@ def _said(job: dict[str, Any]) -> str:
     return f"{job['experiment']}:{job['seed']}"
 
 
+@pytest.mark.soak
 def test_the_parent_of_a_job_is_where_the_work_tree_came_from(lab: Lab) -> None:
     lab.run("a:s0")
     lab.run("b:s0")
@@ -344,6 +349,7 @@ def test_the_parent_of_a_job_is_where_the_work_tree_came_from(lab: Lab) -> None:
     assert lab.runs()[-1]["parent"] == {"run": first["id"], "step": None}
 
 
+@pytest.mark.soak
 def test_without_git_it_runs_where_it_is_and_says_so(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "plain", tmp_path / "temp", is_git=False)
     done = lab.expdb("run", "a", "-j", "2")
@@ -353,6 +359,7 @@ def test_without_git_it_runs_where_it_is_and_says_so(tmp_path: Path) -> None:
     assert (lab.top / "left-in-the-tree.txt").exists()
 
 
+@pytest.mark.soak
 def test_in_place_it_holds_a_rollback_back(lab: Lab) -> None:
     lab.run("a:s0")
     child = lab.begin("b", "--in-place", SLEEP="0.3")

@@ -16,6 +16,7 @@ ASKS = {
     "expdb ctl exp01 pause": 4, "expdb ctl exp01 go": 4,
     "expdb resume exp01": 4,
     "expdb rm --restore": 3,  # nothing is in the trash
+    "expdb run -j 2": 3, "expdb run exp02_cosine --stale --dry-run": 3,  # there is no config
 }  # fmt: skip
 """What ends otherwise in the laboratory of these tests."""
 

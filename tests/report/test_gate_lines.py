@@ -13,7 +13,15 @@ import pytest
 from expdb.model import RunState
 from expdb.query.gates import GateOutcome, GateResult, outcome_of
 from expdb.query.seed_results import SeedComparison, SeedGroup
-from expdb.report import comparison, comparison_tables, gates, seed_comparison, shown, status
+from expdb.report import (
+    comparison,
+    comparison_tables,
+    gates,
+    json_status,
+    seed_comparison,
+    shown,
+    status,
+)
 from expdb.report import json as documents
 from expdb.report.rows_out import write_csv
 from expdb.store.gates import Gate
@@ -102,7 +110,7 @@ def test_status_says_it_beside_what_is_up_to_date(cast: Any, screen: Any, golden
     well = {row.name: status.is_up_to_date(replace(made, rows=(row,))) for row in rows}
     assert well == {name: name in ("passes", "pass", "unclear") for name in names}
     assert status.need_a_run(replace(made, rows=tuple(rows))) == []
-    told = {row["experiment"]: row for row in documents.status(found)["experiments"]}
+    told = {row["experiment"]: row for row in json_status.status(found)["experiments"]}
     assert told["both"]["lacks"] == ["eval/cloze/acc", "val/ppl"]
     assert told["both"]["gates"][0]["outcome"] == "fail"
     # What a run lacked that is not what is declared any more says nothing of what is.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ class Lab:
 
     def __init__(self, top: Path, temp: Path, *, is_git: bool = True) -> None:
         self.top, self.temp = top, temp
+        self.begun: list[subprocess.Popen[str]] = []
         temp.mkdir()
         for name, text in FILES.items():
             self.write(name, text)
@@ -117,10 +118,14 @@ class Lab:
         )  # fmt: skip
 
     def begin(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             self.words("run", *words), cwd=self.top, env=self.env(**env),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            # A test run in the background of a shell hands an ignored SIGINT down.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
+        self.begun.append(child)
+        return child
 
     def run(self, *words: str, rc: int = 0, **env: str) -> dict[str, Any]:
         done = self.expdb("run", "--json", *words, **env)
@@ -169,8 +174,12 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path / "repo", tmp_path / "temp")
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path / "repo", tmp_path / "temp")
+    yield made
+    for child in made.begun:
+        child.kill()  # its jobs go with it
+        child.communicate()
 
 
 def test_a_matrix_runs_from_its_pin_while_files_are_edited(lab: Lab) -> None:

@@ -31,6 +31,8 @@ from tests.actions.exchanged import (
     stamps,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:

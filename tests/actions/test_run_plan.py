@@ -25,6 +25,8 @@ from expdb.store.store import Store
 from tests.query.made import make_run, make_store, write_run
 from tests.query.test_code_and_status import git
 
+pytestmark = pytest.mark.slow
+
 G = "# @package _global_\n"
 FILES = {
     "conf/train.yaml": "defaults: [expdb: default, _self_]\nseed: 0\nlr: 0.1\n",

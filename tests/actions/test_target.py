@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 from expdb.actions.results import ResumePlan
 
+pytestmark = pytest.mark.slow
+
 
 def choose(world: World, word: str | None = None) -> Target:
     with world.reader() as reader:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 COMMANDS = [one for one in re.findall(r"`([^`]+)`", TEXT) if one.startswith("expdb ")]
 ASKS = {

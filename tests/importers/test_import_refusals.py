@@ -276,7 +276,7 @@ def test_an_import_that_is_stopped(place: Any, tmp_path: Path, sent: signal.Sign
     path = tmp_path / "a.csv"
     with path.open("w") as file:
         file.write("step," + ",".join(f"m{at}" for at in range(50)) + "\n")
-        for step in range(15_000):
+        for step in range(8_000):
             file.write(f"{step}," + ",".join(["0.5"] * 50) + "\n")
     words = [sys.executable, "-m", "expdb.cli.main", "--store", str(place.root), "import"]
     job = subprocess.Popen(
@@ -296,5 +296,5 @@ def test_an_import_that_is_stopped(place: Any, tmp_path: Path, sent: signal.Sign
         assert entries(place) == EMPTY
         return
     (made,) = place.take(path).runs
-    assert made.num_points == 15_000 * 50
+    assert made.num_points == 8_000 * 50
     assert not (RunLayout(place.root / place.run(made.id).path).root / "writer.json").exists()

@@ -28,6 +28,8 @@ from expdb.store.recover import run_lock
 from expdb.store.status import read_status, relist
 from tests.actions.conftest import World
 
+pytestmark = pytest.mark.slow
+
 STEPS = (100, 200, 300, 400, 500)
 VALUES = {100: 3.0, 200: 1.5, 300: 2.0, 400: 1.9, 500: 1.8}
 DAY_MS = 86_400_000

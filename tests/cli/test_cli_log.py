@@ -18,6 +18,8 @@ from expdb.store.layout import RunLayout
 from expdb.store.status import Status, write_status
 from tests.query.made import make_run, make_store, write_run
 
+pytestmark = pytest.mark.slow
+
 RUN = "x5j2v8c0ke"
 
 

@@ -264,6 +264,7 @@ def test_a_loop_stops_at_the_border_with_its_schedule_as_it_was(lab: Lab) -> Non
     lab.git("worktree", "remove", "--force", str(folder / folder.name))
 
 
+@pytest.mark.soak
 def test_what_cannot_be_repeated_says_why(lab: Lab) -> None:
     lab.train()
     lab.write(TOY="import sys\nprint('no such data')\nsys.exit(3)\n")

@@ -219,6 +219,7 @@ def test_a_matrix_runs_from_its_pin_while_files_are_edited(lab: Lab) -> None:
     assert len(lab.runs()) == 9
 
 
+@pytest.mark.soak
 def test_a_failing_experiment_stops_no_other(lab: Lab) -> None:
     lab.write("conf/exp/b.yaml", f"{G}name: b\nfail: true\n")
     lab.write("conf/exp/d.yaml", f"{G}defaults: [/nothing: here]\n")

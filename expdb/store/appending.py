@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from expdb.store.files import fsync_dir
+from expdb.store.files import fsync_dir, temp_path
 from expdb.store.journal import encode_header
 
 
@@ -27,8 +27,9 @@ class JournalWriter:
 
     def __init__(self, path: Path, *, run: str, attempt: int, rank: int) -> None:
         self.path = path
+        temp = temp_path(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o666)
+        self._fd = os.open(temp, flags, 0o666)
         self.broken = False
         """Whether the tail could not be cut back: this file takes no more frames."""
         self._size = 0
@@ -36,8 +37,14 @@ class JournalWriter:
         self._is_new = True
         try:
             self.append(encode_header(run=run, attempt=attempt, rank=rank))
+            # A journal has its header from its first moment: one that is empty was emptied.
+            os.link(temp, path)
+            temp.unlink()
         except BaseException:
-            self.remove()
+            temp.unlink(missing_ok=True)
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(self._fd)):
+                path.unlink()
+            self.close()
             raise
 
     @property

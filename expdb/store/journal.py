@@ -273,8 +273,10 @@ class JournalReader:
         fixed = len(SIGNATURE) + 2 + CRC.size
         if not data.startswith(SIGNATURE[: len(data)]):
             raise Corrupt(f"{self.path.name} is not a journal", hint=where)
+        if not data:
+            raise Corrupt(f"{self.path.name} is empty", hint=where)
         if len(data) < fixed:
-            return {}, 0  # killed in its first write: no frames yet
+            raise Corrupt(f"the header of {self.path.name} is cut off", hint=where)
         if data[len(SIGNATURE)] > FORMAT:
             raise Unsupported(
                 f"{self.path.name} has journal format {data[len(SIGNATURE)]};"
@@ -283,7 +285,7 @@ class JournalReader:
             )
         stop = fixed + CRC.unpack_from(data, fixed - CRC.size)[0]
         if len(data) < stop + CRC.size:
-            return {}, 0
+            raise Corrupt(f"the header of {self.path.name} is cut off", hint=where)
         if CRC.unpack_from(data, stop)[0] != zlib.crc32(data[:stop]):
             raise Corrupt(f"the header of {self.path.name} is damaged", hint=where)
         return json.loads(data[fixed:stop]), stop + CRC.size

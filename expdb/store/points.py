@@ -156,12 +156,14 @@ def live_values(
 def is_short(layout: RunLayout, attempt: int, through_seq: int) -> bool:
     """Tell whether frames of rank 0 up to `through_seq`, which were counted, are not on disk.
 
-    False where a list or a journal cannot be read: that has its own name.
+    False where a list or a journal cannot be read: that has its own name. An emptied one can.
     """
     try:
         entries = read_list(layout.parts_list(attempt, 0))
         last = entries[-1].last_seq if entries else 0
         for path in journals(layout, attempt).get(0, ()) if last < through_seq else ():
+            if not path.stat().st_size:
+                continue
             reader = JournalReader(path, after_seq=through_seq)
             last = max([last, *(item.seq for item in reader), reader.last_seq])
     except (Corrupt, Unsupported, FileNotFoundError):

@@ -54,7 +54,7 @@ def steps_of(layout: RunLayout, key: str = "a", *, attempts: bool = False) -> li
 
 
 def journals(layout: RunLayout) -> list[str]:
-    return sorted(path.name for path in layout.attempt(1).glob("*.wal*"))
+    return sorted(path.name for path in layout.attempt(1).glob("rank-*.wal*"))
 
 
 KEYS = st.sampled_from(["a", "b", "Loss", "loss", "é/数", "x" * 300])

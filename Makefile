@@ -8,6 +8,8 @@ SOAK_REPEAT ?= 1
 # Tests write and sync many small files; a file system in memory, where it is large enough, halves the waiting.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 6000000 ] 2>/dev/null && echo /dev/shm)
 export OMP_NUM_THREADS := 1
+# Hundreds of short processes start in the tests: each would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install train test slow check lint fix bench bench-peers soak gpu docs clean
@@ -19,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: expdb needs Python 3.11 or newer"; echo "hint: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		-e '.[train,dev]'
 	@touch $(STAMP)
 

@@ -1,142 +1,138 @@
-"""The terminal app: a table of runs, and one run by itself.
+"""The terminal app: six screens over one store, the marks they share, and the look of the ground.
 
-Invariant: queries run in worker threads; a refresh keeps the cursor on its run. Names are shown as
-plain text, never as markup.
+Invariant: queries run in worker threads; names are shown as plain text, never as markup; no screen
+writes but through a plan that asks.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from rich.text import Text
-from textual import work
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.theme import Theme
-from textual.widgets import DataTable, Footer, Static
 
-from expdb.errors import ExpdbError
-from expdb.report.style import Style
-from expdb_tui.detail import DetailScreen
-from expdb_tui.load import Loaded, Source, now_ms
-from expdb_tui.rows import cells_of, heads, summary
+from expdb.model import RunAt
+from expdb.query.paging import RunOrder
+from expdb.signs import STATE_GLYPHS
+from expdb.text import plain
+from expdb_tui.chosen import Chosen
+from expdb_tui.life import Life
+from expdb_tui.marks import Marks, marks
+from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.runs.screen import RunsScreen
+from expdb_tui.screens.page import Page
+from expdb_tui.session import Session
 
-DARK = Theme(
-    name="expdb-dark",
-    primary="#6cb6ff",
-    secondary="#8794a5",
-    warning="#dcb44e",
-    error="#f2777f",
-    success="#4cc2a0",
-    accent="#6cb6ff",
-    foreground="#d0d7e1",
-    background="#12161d",
-    surface="#1a202a",
-    panel="#1a202a",
-    dark=True,
-)
+TICK_S = 1.0
 
 
-class RunsTable(DataTable[Text]):
-    """The table of runs; Enter is named in the footer."""
+def _theme(palette: Palette) -> Theme:
+    return Theme(
+        name=f"expdb-{palette.ground}",
+        primary=palette.accent or "ansi_blue",
+        secondary=palette.dim or "ansi_default",
+        warning=palette.warn or "ansi_yellow",
+        error=palette.fail or "ansi_red",
+        success=palette.better or "ansi_green",
+        accent=palette.accent or "ansi_blue",
+        foreground=palette.text or "ansi_default",
+        background=palette.bg or "ansi_default",
+        surface=palette.surface or "ansi_default",
+        panel=palette.surface or "ansi_default",
+        dark=palette.ground == "dark",
+    )
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
 
-
-class RunsApp(App[None]):
-    """A table of runs, newest first."""
+class ExpdbApp(App[None]):
+    """What `expdb tui` runs."""
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
+    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen}
+    DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "refresh", "refresh"),
-        Binding("q", "quit", "quit"),
+        Binding("q", "quit", show=False),
+        Binding("1", "go('runs')", show=False),
+        Binding("escape", "back", show=False),
+        Binding("ctrl+r", "reload", show=False),
     ]
 
-    def __init__(self, source: Source, *, ascii: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        ascii: bool = False,
+        ground: Ground = "dark",
+        depth: Depth = "true",
+    ) -> None:
         super().__init__()
-        self._source = source
-        self._ascii = ascii
-        self.loaded: Loaded | None = None
-
-    def compose(self) -> ComposeResult:
-        """Lay out the context line, the table, the message of an empty store, and the footer."""
-        yield Static("reading the store", id="context", markup=False)
-        yield RunsTable(id="runs", cursor_type="row", zebra_stripes=False)
-        yield Static("", id="empty", markup=False)
-        yield Footer(show_command_palette=False)
+        self.session = session
+        self.is_ascii = ascii
+        self.marks: Marks = marks(ascii)
+        self.palette: Palette = ALL[ground, depth]
+        self.chosen = Chosen()
+        self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
+        self.head: RunAt | None = None
+        self.order: RunOrder | None = None
+        self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
+        self.animation_level = "none"
 
     def on_mount(self) -> None:
-        """Set the theme, and start reading."""
-        self.register_theme(DARK)
-        self.theme = DARK.name
-        self.query_one("#empty").display = False
-        self._table().focus()
-        self.load()
+        """Set the look, and start to look at the store once a second."""
+        theme = _theme(self.palette)
+        self.register_theme(theme)
+        self.theme = theme.name
+        self.head = self.session.head_of()
+        self.set_interval(TICK_S, self.tick)
 
-    def _table(self) -> RunsTable:
-        return self.query_one("#runs", RunsTable)
+    def glyph(self, state: str) -> str:
+        """Return the glyph of a state."""
+        look = STATE_GLYPHS[state]
+        return look.ascii if self.is_ascii else look.glyph
 
     @property
-    def style_of_text(self) -> Style:
-        """How the lines of a run are drawn."""
-        width = max(40, self.size.width - 2)
-        id_cells = self.loaded.id_cells if self.loaded else 4
-        return Style(
-            ascii=self._ascii, width=width, terminal=True, now_ms=now_ms(), id_cells=id_cells
+    def is_higher_better(self) -> bool:
+        """Whether the objective of the list is to be high."""
+        return self.order is not None and self.order.mode == "max"
+
+    def chosen_places(self) -> Mapping[str, int]:
+        """Return the marked runs with their places among the series."""
+        return {run: place for run in self.chosen.runs if (place := self.chosen.place(run))}
+
+    def take_life(self, order: RunOrder) -> None:
+        """Take what a look at the store found, for the header of all screens."""
+        self.order = order
+        self.life = Life(
+            num_live=len(order.is_live),
+            num_failed=order.num_failed,
+            last_point_ms=order.last_point_ms,
+            live_sign=self.life.live_sign,
+            failed_sign=self.life.failed_sign,
         )
+        self.screen.query_one("#header").refresh()
 
-    @work(thread=True, exclusive=True, group="runs")
-    def load(self) -> None:
-        """Read the runs in a worker thread."""
-        try:
-            found = self._source.runs()
-        except ExpdbError as error:
-            self.call_from_thread(self.fail, error.message)
-            return
-        self.call_from_thread(self.fill, found)
+    def tick(self) -> None:
+        """Look at the store, and let the header's age go on."""
+        page = self.screen
+        if isinstance(page, Page):
+            page.query_one("#header").refresh()
+            page.tick()
 
-    def fail(self, message: str) -> None:
-        """Say what went wrong; the rows that are there stay."""
-        self.query_one("#context", Static).update(f"error: {self.style_of_text.say(message)}")
+    def action_go(self, mode: str) -> None:
+        """Show one of the screens."""
+        self.switch_mode(mode)
 
-    def fill(self, loaded: Loaded) -> None:
-        """Show the runs, the cursor on the run where it was."""
-        before = self.run_at_cursor()
-        self.loaded, listing = loaded, loaded.listing
-        table = self._table()
-        table.clear(columns=True)
-        for head in heads(listing):
-            table.add_column(head)
-        style = self.style_of_text
-        for cells, row in zip(cells_of(listing, style), listing.rows, strict=True):
-            table.add_row(*cells, key=row.id)
-        ids = [row.id for row in listing.rows]
-        if before in ids:
-            table.move_cursor(row=ids.index(before), animate=False)
-        empty = self.query_one("#empty", Static)
-        empty.update(
-            f"no runs yet in the store {style.say(self._source.store.name)}\n\n"
-            "python train.py +exp=baseline"
-        )
-        empty.display = not ids
-        table.display = bool(ids)
-        if ids:
-            table.focus()
-        name = style.say(self._source.store.name)
-        self.query_one("#context", Static).update(f"{name}   {summary(listing)}")
+    def action_back(self) -> None:
+        """Leave what is open on the screen."""
+        if isinstance(self.screen, Page):
+            self.screen.action_back()
 
-    def run_at_cursor(self) -> str | None:
-        """Return the id of the run under the cursor; None where there is none."""
-        table = self._table()
-        rows = self.loaded.listing.rows if self.loaded else ()
-        return rows[min(table.cursor_row, len(rows) - 1)].id if rows else None
-
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open the run of the row."""
-        if event.row_key.value is not None:
-            self.push_screen(DetailScreen(self._source, event.row_key.value))
-
-    def action_refresh(self) -> None:
+    def action_reload(self) -> None:
         """Read the store again."""
-        self.load()
+        if isinstance(self.screen, Page):
+            self.screen.reload()
+
+    def open_run(self, run: str) -> None:
+        """Show one run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 import click
 
@@ -14,12 +15,16 @@ from expdb.errors import BadInput
 @click.command(cls=VerbCommand)
 @click.pass_obj
 def tui(context: Context) -> None:
-    """Browse runs in the terminal: Enter opens a run, r refreshes, q quits."""
+    """Browse runs in the terminal: ? lists the keys, q quits."""
     store = context.open_store()
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or context.env.get("TERM") == "dumb":
         raise BadInput("the terminal app needs a terminal", hint="expdb ls")
-    from expdb_tui.app import RunsApp
-    from expdb_tui.load import Source
+    from expdb_tui.app import ExpdbApp
+    from expdb_tui.palette import depth_of
+    from expdb_tui.session import Session
 
-    source = Source(store=store, head=context.head(), directory=context.directory)
-    RunsApp(source, ascii=context.out.style.ascii).run()
+    session = Session(store=store, directory=context.directory, head_of=context.head)
+    ground: Literal["dark", "light"] = "light" if context.env.get("EXPDB_GROUND") == "light" else "dark"
+    ExpdbApp(
+        session, ascii=context.out.style.ascii, ground=ground, depth=depth_of(context.env)
+    ).run()

@@ -1,0 +1,154 @@
+"""A list of any number of runs, of which pages are read: what a screen shows, and no more.
+
+Invariant: the order is made once, of ids alone; a page is what `listing` would show of those runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from expdb.index.reader import Reader
+from expdb.model import RunAt
+from expdb.query.deltas import with_deltas
+from expdb.query.noise import noise_of
+from expdb.query.results import Noise, RunRow
+from expdb.query.runs import (
+    NEWEST_FIRST,
+    baseline_row,
+    default_objective,
+    rows_in_order,
+)
+
+RATE: Final = "train/tokens_per_s"
+STEP_TIME: Final = "train/step_time_s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """Which runs a list has, in order, and what their pages are measured against."""
+
+    ids: tuple[str, ...]
+    num_all: int
+    """Runs of the store, whatever the filter."""
+    baseline: RunRow | None
+    metric: str | None
+    mode: str | None
+    noise: Noise | None
+    is_live: frozenset[str]
+    """Those of the ids that are running or paused."""
+    num_failed: int
+    """Runs of the store that failed or crashed since the moment asked for."""
+    last_point_ms: int | None = None
+    """When a live run last wrote, in UTC epoch milliseconds; None without a live one."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRow:
+    """One run of a page."""
+
+    row: RunRow
+    num_events: int
+    """Warnings and critical events."""
+    is_critical: bool
+    tokens_per_s: float | None
+    started_at_ms: int | None
+    """When its latest attempt began, and from which step."""
+    started_step: int
+
+
+def order_of(
+    reader: Reader,
+    *,
+    head: RunAt | None,
+    where: str = "",
+    params: Sequence[Any] = (),
+    sort: str | None = None,
+    failed_since_ms: int = 0,
+) -> RunOrder:
+    """Return the order of the runs that a condition over `r` (runs) selects, newest first.
+
+    Raises:
+        BadInput, NotFound: a name in `sort` that the store does not have.
+    """
+    baseline = baseline_row(reader, head=head)
+    objective = default_objective(reader, baseline)
+    metric = objective.metric if objective is not None else None
+    if sort is None:
+        condition = f" WHERE {where}" if where else ""
+        sql = f"SELECT r.id FROM runs r{condition} ORDER BY {NEWEST_FIRST}"
+        ids = [row[0] for row in reader.rows(sql, params)]
+    else:
+        from expdb.query.columns import ordered_ids, sort_of
+
+        by = sort_of(reader, sort, metric)
+        ids = ordered_ids(reader, by, where, params, metric=metric, limit=None)
+    states = reader.rows(
+        "SELECT count(*), list(id) FILTER (state IN ('running', 'paused')),"
+        " count(*) FILTER (state IN ('failed', 'crashed') AND coalesce(ended_at_ms, created_at_ms)"
+        " >= ?) FROM runs",
+        [failed_since_ms],
+    )
+    num_all, live, num_failed = states[0]
+    noise = None
+    if objective is not None and baseline is not None:
+        noise = noise_of(reader, baseline, objective.metric)
+    return RunOrder(
+        ids=tuple(ids),
+        num_all=num_all,
+        baseline=baseline,
+        metric=metric,
+        mode=objective.mode if objective is not None else None,
+        noise=noise,
+        is_live=frozenset(live or ()),
+        num_failed=num_failed,
+        warnings=reader.warnings,
+    )
+
+
+def page_of(
+    reader: Reader, order: RunOrder, ids: Sequence[str], *, head: RunAt | None
+) -> list[PageRow]:
+    """Return the runs of a page, measured as `ls` measures them; those that are gone are left
+    out.
+    """
+    known = {row[0] for row in reader.rows("SELECT id FROM runs WHERE id IN (SELECT unnest(?))", [list(ids)])}
+    ids = [run for run in ids if run in known]
+    rows = rows_in_order(reader, ids, head=head, metrics=(RATE,))
+    noise = order.noise
+    if noise is None and order.metric is not None and rows:
+        newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
+        noise = noise_of(reader, order.baseline or newest, order.metric, newest)
+    problems: list[str] = []
+    rows = with_deltas(reader, rows, order.baseline, noise, problems=problems)
+    events = _events(reader, ids)
+    begun = _begun(reader, ids)
+    return [
+        PageRow(
+            row=row,
+            num_events=events.get(row.id, (0, False))[0],
+            is_critical=events.get(row.id, (0, False))[1],
+            tokens_per_s=row.metrics.get(RATE),
+            started_at_ms=begun.get(row.id, (None, 0))[0],
+            started_step=begun.get(row.id, (None, 0))[1],
+        )
+        for row in rows
+    ]
+
+
+def _events(reader: Reader, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
+    sql = (
+        "SELECT run, count(*), bool_or(severity = 'critical') FROM events"
+        " WHERE severity IN ('warn', 'critical') AND run IN (SELECT unnest(?)) GROUP BY run"
+    )
+    return {run: (count, critical) for run, count, critical in reader.rows(sql, [list(ids)])}
+
+
+def _begun(reader: Reader, ids: Sequence[str]) -> dict[str, tuple[int | None, int]]:
+    sql = (
+        "SELECT run, arg_max(started_at_ms, number), arg_max(coalesce(resumed_from, 0), number)"
+        " FROM attempts WHERE run IN (SELECT unnest(?)) GROUP BY run"
+    )
+    return {run: (started, step) for run, started, step in reader.rows(sql, [list(ids)])}

@@ -1,0 +1,1 @@
+"""The screen of runs: its rows, its columns, its preview."""

@@ -1,0 +1,1 @@
+"""Widgets: each draws its own rows from pieces of text."""

@@ -87,6 +87,10 @@ class ExpdbApp(App[None]):
         self.head = self.session.head_of()
         self.set_interval(TICK_S, self.tick)
 
+    def on_unmount(self) -> None:
+        """Give the last look at the store up."""
+        self.session.close()
+
     def glyph(self, state: str) -> str:
         """Return the glyph of a state."""
         look = STATE_GLYPHS[state]

@@ -38,6 +38,8 @@ BESIDE, BELOW = 160, 30
 """From this width the preview is at the right, from this height below."""
 SHARE = 10
 """Looks at the store take at most one tenth of the time."""
+AHEAD = 60
+"""Rows that are read before and behind those on the screen."""
 PREVIEW_DELAY_S = 0.08
 DAY_MS = 86_400_000
 LIVE = "state = running or state = paused"
@@ -145,7 +147,7 @@ class RunsScreen(Page):
             self._next_look = time.monotonic() + max(0.9, SHARE * (time.monotonic() - begun))
             self._take_order(order)
 
-        self.read(ask, take, group="order")
+        self.read(ask, take, group="order", is_new=True)
 
     def _sort_word(self, sort: str | None) -> str | None:
         return "-objective" if sort == "objective" and self.main.is_higher_better else sort
@@ -164,6 +166,7 @@ class RunsScreen(Page):
         if before is not None:
             known = set(order.ids)
             lines.rows = {key: row for key, row in before.rows.items() if key in known}
+            lines.old = (set(order.is_live) | before.order.is_live) & known
             lines.sparks = before.sparks
         lines.places = main.chosen_places()
         lines.sorted_by = COLUMN_OF[self._sort]
@@ -178,10 +181,10 @@ class RunsScreen(Page):
         if lines is None:
             return
         shown = self.table.rows_shown
-        around = range(max(0, shown.start - 20), min(len(lines), shown.stop + 40))
-        ids, order, head = lines.missing(around), lines.order, self.main.head
-        if not ids:
+        if not lines.missing(shown):
             return
+        around = range(max(0, shown.start - AHEAD), min(len(lines), shown.stop + AHEAD))
+        ids, order, head = lines.missing(around), lines.order, self.main.head
 
         def ask(reader: Reader) -> list[PageRow]:
             return page_of(reader, order, ids, head=head)

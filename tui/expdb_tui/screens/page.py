@@ -77,15 +77,23 @@ class Page(Screen[None]):
         self.query_one(KeyBar).say([*mark, (plain(text), "text")])
 
     def read(
-        self, question: Callable[[Reader], Answer], then: Callable[[Answer], Any], *, group: str
+        self,
+        question: Callable[[Reader], Answer],
+        then: Callable[[Answer], Any],
+        *,
+        group: str,
+        is_new: bool = False,
     ) -> Worker[None]:
-        """Ask the store in a thread, and take the answer in this one."""
+        """Ask the store in a thread, and take the answer in this one.
+
+        With `is_new` the store is looked at again; else the last look answers.
+        """
         session = self.main.session
 
         def ask() -> None:
             worker = get_current_worker()
             try:
-                with session.reader() as reader:
+                with session.reader(is_new=is_new) as reader:
                     found = question(reader)
             except ExpdbError as error:
                 if not worker.is_cancelled:

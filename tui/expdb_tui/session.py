@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader, open_reader
 from expdb.model import RunAt
 from expdb.store.store import Store
@@ -29,6 +30,10 @@ class Session:
     """Where the app was started: a work tree of the user's, or any folder."""
     head_of: Callable[[], RunAt | None] = lambda: None
     """Asks where this work tree came from."""
+    worktree_of: Callable[[], WorkTree | None] = lambda: None
+    """Asks for the git work tree of that folder."""
+    declared_of: Callable[[], Sequence[str]] = tuple
+    """Asks for the experiments that its config files declare."""
     id_cells: int = field(default=4)
     """How many characters of an id tell every run of the store apart, as of the last look."""
     _lock: threading.RLock = field(default_factory=threading.RLock)

@@ -5,8 +5,9 @@ Invariant: a refresh keeps the cursor on its run; new runs move nothing while so
 
 from __future__ import annotations
 
+import shlex
 import time
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,19 +21,22 @@ from expdb.query.paging import PageRow, RunOrder, order_of, page_of
 from expdb.query.select import Selection, where_of
 from expdb.text import plain
 from expdb_tui.ink import Piece, titled
-from expdb_tui.marks import OUTCOME_ROLES
 from expdb_tui.plotting.axis import is_log_by_nature
 from expdb_tui.plotting.reading import values_of_run
 from expdb_tui.plotting.spark import spark
+from expdb_tui.runs import folded, leaderboard
 from expdb_tui.runs.cells import AT_CURVE
+from expdb_tui.runs.empty import empty_rows
+from expdb_tui.runs.fixed import FixedLines
 from expdb_tui.runs.lines import RunLines
-from expdb_tui.runs.preview import Preview, change_rows, plot_of, read_preview
+from expdb_tui.runs.preview import Preview, change_rows, plot_of, read_preview, title_of
 from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.plotview import PlotView
 from expdb_tui.widgets.rowtable import RowTable
 
+View = Literal["list", "rank", "fold"]
 SORTS: tuple[str | None, ...] = (None, "objective", "delta", "experiment")
 BESIDE, BELOW = 160, 30
 """From this width the preview is at the right, from this height below."""
@@ -52,13 +56,16 @@ class RunsScreen(Page):
     NUMBER = 1
     KEYS = (
         ("enter", "open"), ("space", "mark"), ("d", "compare"), ("/", "filter"), ("s", "sort"),
-        ("r", "rank"), ("l", "live"), ("p", "preview"), ("b", "baseline"), ("G", "go back"),
+        ("r", "rank"), ("l", "live"), ("g", "fold seeds"), ("p", "preview"), ("b", "baseline"),
+        ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", show=False),
         Binding("slash", "filter", show=False),
         Binding("s", "sort", show=False),
         Binding("l", "live", show=False),
+        Binding("r", "rank", show=False),
+        Binding("g", "fold", show=False),
         Binding("p", "preview", show=False),
     ]
 
@@ -66,11 +73,13 @@ class RunsScreen(Page):
         super().__init__()
         self.filter = ""
         self.is_live_only = False
+        self.view: View = "list"
         self._sort: str | None = None
         self._is_previewed: bool | None = None
         self._preview: Preview | None = None
         self._error = ""
         self._next_look = 0.0
+        self._lines: RunLines | None = None
 
     def body(self) -> ComposeResult:
         """Lay out the filter, the rows, the preview."""
@@ -92,13 +101,21 @@ class RunsScreen(Page):
     @property
     def lines(self) -> RunLines | None:
         """The list, once it was read."""
-        found = self.table.lines
-        return found if isinstance(found, RunLines) else None
+        return self._lines
 
     @property
     def run_here(self) -> str | None:
         """The run under the cursor."""
-        return self.lines.run(self.table.cursor) if self.lines is not None else None
+        found = self.table.lines
+        return found.run(self.table.cursor) if isinstance(found, RunLines | FixedLines) else None
+
+    @property
+    def command(self) -> str:
+        """The command line of the list as it is shown."""
+        said = [f"-w {shlex.quote(text)}" for text in self._said_filter()]
+        verb = {"list": "ls", "rank": "rank", "fold": "ls --over seed"}[self.view]
+        sort = [f"--sort {self._sort_word(self._sort)}"] if self._sort and verb == "ls" else []
+        return " ".join(["expdb", verb, *said, *sort])
 
     def on_mount(self) -> None:
         """Start reading, and look again as long as the screen is there."""
@@ -160,9 +177,7 @@ class RunsScreen(Page):
         self._error = ""
         before, run = self.lines, self.run_here
         main = self.main
-        lines = RunLines(
-            order, main.marks, ascii=main.is_ascii, id_cells=main.session.id_cells
-        )
+        lines = RunLines(order, main.marks, ascii=main.is_ascii, id_cells=main.session.id_cells)
         if before is not None:
             known = set(order.ids)
             lines.rows = {key: row for key, row in before.rows.items() if key in known}
@@ -171,14 +186,40 @@ class RunsScreen(Page):
         lines.places = main.chosen_places()
         lines.sorted_by = COLUMN_OF[self._sort]
         main.take_life(order)
-        self.table.show(lines, cursor=lines.place(run))
+        self._lines = lines
         self._show_empty(order)
+        if self.view == "list":
+            self.table.show(lines, cursor=lines.place(run))
+            self._read_page()
+        else:
+            self._read_view()
         self._say_context()
-        self._read_page()
+
+    def _read_view(self) -> None:
+        """Read the leaderboard, or the runs folded over seeds."""
+        view, head, said, main = self.view, self.main.head, self._said_filter(), self.main
+        ascii, marks = main.is_ascii, main.marks
+        places = dict(main.chosen_places())
+
+        def ask(reader: Reader) -> FixedLines[Any]:
+            where = where_of(reader, Selection(where=said or None), now_ms=now_ms())
+            sql, params = where.condition, where.params
+            if view == "rank":
+                found = leaderboard.read_leaderboard(reader, head=head, where=sql, params=params)
+                return leaderboard.lines_of(found, marks, places, ascii=ascii)
+            groups = folded.read_groups(reader, head=head, where=sql, params=params)
+            return folded.lines_of(groups, marks, ascii=ascii)
+
+        def take(lines: FixedLines[Any]) -> None:
+            if view == self.view:
+                self.table.show(lines, cursor=lines.place(self.run_here))
+                self._say_context()
+
+        self.read(ask, take, group="view")
 
     def _read_page(self) -> None:
         lines = self.lines
-        if lines is None:
+        if lines is None or self.view != "list":
             return
         shown = self.table.rows_shown
         if not lines.missing(shown):
@@ -259,7 +300,15 @@ class RunsScreen(Page):
             left += [("   filter ", "dim"), (plain(self.filter), "accent")]
         if self.is_live_only:
             left += [("   live only", "accent")]
-        if self._sort is not None:
+        if self.view == "rank":
+            left += [
+                ("   by ", "dim"),
+                (plain(order.metric or ""), "accent"),
+                (", best first", "dim"),
+            ]
+        elif self.view == "fold":
+            left += [("   one row a config, its seeds folded", "dim")]
+        elif self._sort is not None:
             left += [("   sort ", "dim"), (self._sort, "text")]
         if order.baseline is not None:
             left += [("   baseline ", "dim"), (self.main.session.short(order.baseline.id), "text")]
@@ -275,22 +324,7 @@ class RunsScreen(Page):
         self.query_one("#preview").display = bool(order.ids) and self._wants_preview()
         if order.ids:
             return
-        if order.num_all:
-            rows = [
-                [],
-                [("  No run matches.", "text+bold")],
-                [(f"  {order.num_all:,} without the filter; ", "dim"), ("esc", "accent"), (" clears it.", "dim")],
-            ]
-        else:
-            rows = [
-                [],
-                [("  No runs yet.", "text+bold")],
-                [],
-                [("  python train.py +exp=baseline", "accent"), ("   trains the first one", "dim")],
-                [("  expdb import PATH", "accent"), ("               takes runs of another tracker", "dim")],
-                [],
-                [("  This screen fills by itself when a run starts.", "dim")],
-            ]
+        rows = empty_rows(order.num_all)
         empty.show(lambda width, height: rows)
 
     def _wants_preview(self) -> bool:
@@ -322,16 +356,8 @@ class RunsScreen(Page):
 
     def _show_preview(self, preview: Preview) -> None:
         self._preview = preview
-        main, run = self.main, preview.row.row
-        title: list[Piece] = [(plain(run.name), "text+bold")]
-        if run.seed is not None:
-            title.append((f"  s{run.seed}", "dim"))
-        title.append((f"  {run.id}", "faint"))
-        tail: list[Piece] = []
-        if run.delta is not None and run.delta.outcome is not None and run.id != preview.base:
-            outcome = run.delta.outcome
-            word = outcome.value.replace("_", " ")
-            tail = [(f"{main.marks.outcomes[outcome]} {word}".strip(), OUTCOME_ROLES[outcome])]
+        main = self.main
+        title, tail = title_of(preview, main.marks)
         self.query_one("#preview-title", LineView).show(
             lambda width, height: [titled([(" ", ""), *title], width, main.marks.rule, tail)]
         )
@@ -357,6 +383,8 @@ class RunsScreen(Page):
         self.main.chosen.toggle(run)
         lines.places = self.main.chosen_places()
         lines.renew()
+        if self.view != "list":
+            self._read_view()
         self.table.refresh()
         self.table.action_move(1)
         self._say_context()
@@ -394,7 +422,9 @@ class RunsScreen(Page):
         """Leave the filter; then take it away."""
         if self.query_one("#filter", Input).display:
             self._close_filter()
-        if self.filter or self.is_live_only:
+        elif self.view != "list":
+            self._turn("list")
+        elif self.filter or self.is_live_only:
             self.filter, self.is_live_only, self._error = "", False, ""
             self.reload()
 
@@ -406,6 +436,18 @@ class RunsScreen(Page):
     def action_live(self) -> None:
         """Show what lives alone, or all again."""
         self.is_live_only = not self.is_live_only
+        self.reload()
+
+    def action_rank(self) -> None:
+        """Show the leaderboard, or the list again."""
+        self._turn("rank")
+
+    def action_fold(self) -> None:
+        """Fold the runs over seeds, or unfold them."""
+        self._turn("fold")
+
+    def _turn(self, view: View) -> None:
+        self.view = "list" if self.view == view else view
         self.reload()
 
     def action_preview(self) -> None:

@@ -11,7 +11,7 @@ from expdb.model import RunAt
 from expdb.query.rank import ranking
 from expdb.query.results import Ranking, RunRow
 from expdb.signs import STATE_GLYPHS
-from expdb.text import decimals_for, metric, plain, short_rate, signed
+from expdb.text import decimals_for, metric, plain, signed
 from expdb_tui.columns import Column
 from expdb_tui.ink import Piece
 from expdb_tui.marks import OUTCOME_ROLES, Marks
@@ -19,7 +19,6 @@ from expdb_tui.runs.cells import ROLES
 from expdb_tui.runs.fixed import FixedLines
 
 MOST = 500
-RATE = "train/tokens_per_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +99,6 @@ def lines_of(
     def step(one: Ranked) -> Sequence[Piece]:
         return [("" if one.row.value_step is None else f"@{one.row.value_step}", "dim")]
 
-    def rate(one: Ranked) -> Sequence[Piece]:
-        speed = one.row.metrics.get(RATE)
-        return [] if speed is None or not math.isfinite(speed) else [(short_rate(speed), "dim")]
-
     columns: list[Column[Ranked]] = [
         Column(name="mark", head="", width=1, cell=mark),
         Column(name="number", head="#", width=3, gap=1, is_right=True, cell=number),
@@ -126,7 +121,6 @@ def lines_of(
             cell=delta,
         ),
         Column(name="sign", head="", width=1, gap=1, cell=sign),
-        Column(name="rate", head="tok/s", width=6, is_right=True, since=92, cell=rate),
         Column(name="id", head="id", width=10, since=104, cell=lambda one: [(one.row.id, "faint")]),
     ]  # fmt: skip
     return FixedLines(rows, [one.row.id for one in rows], columns, marks, sorted_by="objective")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container
 from textual.widgets import Input
 
 from expdb.errors import ExpdbError
@@ -20,7 +20,7 @@ from expdb.index.reader import Reader
 from expdb.query.paging import PageRow, RunOrder, order_of, page_of
 from expdb.query.select import Selection, where_of
 from expdb.text import plain
-from expdb_tui.ink import Piece, titled
+from expdb_tui.ink import Piece
 from expdb_tui.plotting.axis import is_log_by_nature
 from expdb_tui.plotting.reading import values_of_run
 from expdb_tui.plotting.spark import spark
@@ -29,17 +29,16 @@ from expdb_tui.runs.cells import AT_CURVE
 from expdb_tui.runs.empty import empty_rows
 from expdb_tui.runs.fixed import FixedLines
 from expdb_tui.runs.lines import RunLines
-from expdb_tui.runs.preview import Preview, change_rows, plot_of, read_preview, title_of
+from expdb_tui.runs.pane import BESIDE, PreviewPane
+from expdb_tui.runs.preview import Preview, read_preview
 from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
+from expdb_tui.widgets.filterfield import FilterField
 from expdb_tui.widgets.lineview import LineView
-from expdb_tui.widgets.plotview import PlotView
 from expdb_tui.widgets.rowtable import RowTable
 
 View = Literal["list", "rank", "fold"]
 SORTS: tuple[str | None, ...] = (None, "objective", "delta", "experiment")
-BESIDE, BELOW = 160, 30
-"""From this width the preview is at the right, from this height below."""
 SHARE = 10
 """Looks at the store take at most one tenth of the time."""
 AHEAD = 60
@@ -76,22 +75,22 @@ class RunsScreen(Page):
         self.view: View = "list"
         self._sort: str | None = None
         self._is_previewed: bool | None = None
-        self._preview: Preview | None = None
         self._error = ""
         self._next_look = 0.0
         self._lines: RunLines | None = None
 
     def body(self) -> ComposeResult:
         """Lay out the filter, the rows, the preview."""
-        yield Input(placeholder="exp != scratch and val/loss < 2", id="filter", compact=True)
+        yield FilterField()
         with Container(id="split"):
             yield RowTable(id="runs")
             yield LineView(id="empty")
-            with Vertical(id="preview"):
-                yield LineView(id="preview-title")
-                with Horizontal(id="preview-body"):
-                    yield PlotView(id="preview-plot")
-                    yield LineView(id="preview-text")
+            yield PreviewPane()
+
+    @property
+    def pane(self) -> PreviewPane:
+        """The preview."""
+        return self.query_one(PreviewPane)
 
     @property
     def table(self) -> RowTable:
@@ -119,7 +118,7 @@ class RunsScreen(Page):
 
     def on_mount(self) -> None:
         """Start reading, and look again as long as the screen is there."""
-        self.query_one("#filter", Input).display = False
+        self.query_one(FilterField).display = False
         self.query_one("#empty").display = False
         self.context([("reading the store", "dim")])
         self._lay_out()
@@ -132,14 +131,10 @@ class RunsScreen(Page):
 
     def _lay_out(self) -> None:
         width, height = self.app.size
-        is_beside, is_below = width >= BESIDE, height >= BELOW
-        wanted = is_beside or is_below if self._is_previewed is None else self._is_previewed
-        preview, split = self.query_one("#preview"), self.query_one("#split")
-        preview.display = wanted
-        split.styles.layout = "horizontal" if is_beside else "vertical"
-        preview.styles.width = 62 if is_beside else "1fr"
-        preview.styles.height = "1fr" if is_beside else (12 if is_below else 8)
-        self.query_one("#preview-body").styles.layout = "vertical" if is_beside else "horizontal"
+        self.pane.display = self._wants_preview()
+        self.pane.lay_out(width, height)
+        is_beside = width >= BESIDE
+        self.query_one("#split").styles.layout = "horizontal" if is_beside else "vertical"
 
     # ------------------------------------------------------------------------------ reading
 
@@ -237,7 +232,7 @@ class RunsScreen(Page):
             return
         lines.add(rows)
         self.table.refresh()
-        if self._preview is None:
+        if self.pane.preview is None:
             self._ask_preview()
         if self.size.width >= AT_CURVE:
             self._read_sparks(lines)
@@ -274,7 +269,7 @@ class RunsScreen(Page):
 
     def fail(self, error: ExpdbError) -> None:
         """Say what is wrong; of a filter beside it."""
-        if self.query_one("#filter", Input).display:
+        if self.query_one(FilterField).display:
             self._error = error.message
             self._say_context()
             return
@@ -321,15 +316,14 @@ class RunsScreen(Page):
         empty = self.query_one("#empty", LineView)
         empty.display = not order.ids
         self.table.display = bool(order.ids)
-        self.query_one("#preview").display = bool(order.ids) and self._wants_preview()
+        self.pane.display = bool(order.ids) and self._wants_preview()
         if order.ids:
             return
         rows = empty_rows(order.num_all)
         empty.show(lambda width, height: rows)
 
     def _wants_preview(self) -> bool:
-        width, height = self.app.size
-        fits = width >= BESIDE or height >= BELOW
+        fits = PreviewPane.fits(*self.app.size)
         return fits if self._is_previewed is None else self._is_previewed
 
     @on(RowTable.Moved)
@@ -341,30 +335,16 @@ class RunsScreen(Page):
 
     def _ask_preview(self) -> None:
         lines, run = self.lines, self.run_here
-        if lines is None or run is None or not self.query_one("#preview").display:
+        if lines is None or run is None or not self.pane.display:
             return
-        columns = max(40, self.query_one("#preview-plot").size.width * 2)
-        order = lines.order
+        order, columns = lines.order, self.pane.columns
 
         def take(found: Preview | None) -> None:
             if found is not None and found.row.row.id == self.run_here:
-                self._show_preview(found)
+                self.pane.show(found)
 
         self.read(
             lambda reader: read_preview(reader, order, run, columns=columns), take, group="preview"
-        )
-
-    def _show_preview(self, preview: Preview) -> None:
-        self._preview = preview
-        main = self.main
-        title, tail = title_of(preview, main.marks)
-        self.query_one("#preview-title", LineView).show(
-            lambda width, height: [titled([(" ", ""), *title], width, main.marks.rule, tail)]
-        )
-        self.query_one("#preview-plot", PlotView).show(plot_of(preview))
-        arrow = "->" if main.is_ascii else "→"
-        self.query_one("#preview-text", LineView).show(
-            lambda width, height: change_rows(preview, width, height, main.marks, arrow)
         )
 
     # ------------------------------------------------------------------------------ keys
@@ -391,21 +371,14 @@ class RunsScreen(Page):
 
     def action_filter(self) -> None:
         """Type a filter."""
-        field = self.query_one("#filter", Input)
-        field.display = True
         self.query_one("#context").display = False
-        field.value = self.filter
-        field.focus()
+        self.query_one(FilterField).open(self.filter)
 
-    @on(Input.Changed, "#filter")
-    def filter_typed(self, event: Input.Changed) -> None:
-        """Follow what is typed, a moment later."""
+    @on(FilterField.Typed)
+    def filter_typed(self, event: FilterField.Typed) -> None:
+        """Follow what is typed."""
         self.filter = event.value
-        self.set_timer(0.15, lambda: self._follow(event.value))
-
-    def _follow(self, value: str) -> None:
-        if value == self.filter:
-            self.reload()
+        self.reload()
 
     @on(Input.Submitted, "#filter")
     def filter_done(self) -> None:
@@ -413,14 +386,14 @@ class RunsScreen(Page):
         self._close_filter()
 
     def _close_filter(self) -> None:
-        self.query_one("#filter", Input).display = False
+        self.query_one(FilterField).display = False
         self.query_one("#context").display = True
         self.table.focus()
         self._say_context()
 
     def action_back(self) -> None:
         """Leave the filter; then take it away."""
-        if self.query_one("#filter", Input).display:
+        if self.query_one(FilterField).display:
             self._close_filter()
         elif self.view != "list":
             self._turn("list")

@@ -38,10 +38,12 @@ def pushed(world: World, *runs: str, dry_run: bool = False, code: bool = True) -
         return push(reader, remote, runs or None, worktree=worktree, dry_run=dry_run)
 
 
-def pulled(world: World, *words: str, dry_run: bool = False, code: bool = True) -> Exchanged:
+def pulled(
+    world: World, *words: str, where: str = "", dry_run: bool = False, code: bool = True
+) -> Exchanged:
     worktree = world.worktree if code else None
-    remote = find_remote(world.store.layout)
-    return pull(world.store, remote, words, worktree=worktree, dry_run=dry_run)
+    remote, filters = find_remote(world.store.layout), [where] if where else []
+    return pull(world.store, remote, words, where=filters, worktree=worktree, dry_run=dry_run)
 
 
 def outcomes(done: Exchanged) -> dict[str, str]:

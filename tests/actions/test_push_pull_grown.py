@@ -22,9 +22,7 @@ from expdb.store.series import load
 from expdb.store.status import read_status, write_status
 from tests.actions.conftest import World
 from tests.actions.exchanged import (
-    MakeWorld,
     contents,
-    linked,
     outcomes,
     pulled,
     pushed,
@@ -37,18 +35,6 @@ from tests.faults.lives import unsound
 pytestmark = pytest.mark.slow
 
 Two = tuple[World, World]
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    return tmp_path / "lab"
-
-
-@pytest.fixture
-def two(make_world: MakeWorld, lab: Path) -> Two:
-    worlds = make_world("one"), make_world("two")
-    linked(lab, *worlds)
-    return worlds
 
 
 def there(lab: Path, run: str) -> Path:

@@ -214,6 +214,8 @@ class Run:
     """The search or series of runs that it belongs to; empty where it belongs to none."""
     host: str = ""
     """The host of the latest attempt; empty where it is not known."""
+    saving: tuple[int, ...] = ()
+    """The steps whose checkpoint a live process is writing; none of them is in `checkpoints`."""
     version: tuple[int, int, int] = (0, 0, 0)
     """(mtime_ns, inode, size) of status.json."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from expdb.model import Objective, RunAt, RunId, RunState
+from expdb.model_base import Objective, RunAt, RunId, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

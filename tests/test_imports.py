@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -161,3 +163,31 @@ def test_the_contracts_hold() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 kept, 0 broken" in done.stdout
+
+
+def imports_of(path: Path, known: set[str]) -> set[str]:
+    """The modules of ours that a file names in its imports, wherever they stand in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & known or {str(node.module)}
+    return found & known
+
+
+def test_no_two_modules_import_each_other_not_even_for_their_types() -> None:
+    """A circle, through however many modules: each of them is understood only with all others."""
+    known = {}
+    for package in (ROOT / "expdb", ROOT / "tui/expdb_tui"):
+        for path in package.rglob("*.py"):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            known[".".join(parts).removesuffix(".__init__")] = path
+    graph = {name: imports_of(path, set(known)) - {name} for name, path in known.items()}
+    assert len(graph) > 400
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -164,7 +164,7 @@ def carry(items: Collection[Item], way: Way, each: Callable[[Item, Way], None], 
         done = min(done + num_bytes, total)
         tick(done, total)
 
-    counted = Way(tag=way.tag, verifies=way.verifies, is_shared=way.is_shared, tick=told)
+    counted = replace(way, tick=told)
     for item in due:
         trying(item, lambda item=item: each(item, counted))  # type: ignore[misc]
 

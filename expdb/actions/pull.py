@@ -42,6 +42,7 @@ from expdb.store.remote_place import Place, open_place, reading_from, require_ap
 from expdb.store.remote_refs import pull_refs
 from expdb.store.remotes import Remote
 from expdb.store.run_files import list_files
+from expdb.store.run_parted import Sides
 from expdb.store.runs import read_run, run_dirs
 from expdb.store.status import read_status
 from expdb.store.store import Store
@@ -93,7 +94,8 @@ def _pulled(
     dry_run: bool,
     tick: Tick,
 ) -> Exchanged:
-    way = Way(tag=remote.id, verifies=True, is_shared=True)
+    sides = Sides(remote=remote.name, is_push=False)
+    way = Way(tag=remote.id, sides=sides, verifies=True, is_shared=True)
     here = {run: folder for run, folder, _ in run_dirs(store.root)}
     notes: list[str] = []
     items = asked_items(store, place, here, asked, notes)

@@ -42,6 +42,7 @@ from expdb.store.remote_place import (
 from expdb.store.remote_refs import push_refs
 from expdb.store.remotes import Remote
 from expdb.store.run_files import list_files
+from expdb.store.run_parted import Sides
 from expdb.store.runs import require_here
 from expdb.store.store import Store
 
@@ -90,7 +91,8 @@ def _pushed(
     dry_run: bool,
     tick: Tick,
 ) -> Exchanged:
-    store, way = reader.store, Way(tag=reader.store.id)
+    store = reader.store
+    way = Way(tag=store.id, sides=Sides(remote=remote.name, is_push=True))
     items, there = _items(reader, place, runs), dict(runs_in(place))
     for item in items:
         trying(item, lambda item=item: _look(store, item, way, there, dry_run=dry_run))  # type: ignore[misc]

@@ -98,7 +98,7 @@ def resumed(world: World, run: str, *, state: str = "finished", step: int = 400)
     """Add a second attempt with points, a checkpoint and new summaries."""
     layout = RunLayout(world.folder(run))
     layout.attempt(2).mkdir()
-    write_json(layout.attempt(2) / "owner.json", {**owner.describe(), "start": -1})
+    write_json(layout.attempt(2) / "owner.json", {**owner.describe(), "start": -step})
     pin = layout.attempt(1) / "pin.json"
     (layout.attempt(2) / "pin.json").write_bytes(
         pin.read_bytes().replace(b'"attempt":1', b'"attempt":2')

@@ -19,6 +19,7 @@ from expdb.actions.exchange import (
     bring_item,
     carry,
     commits_of,
+    ended,
     is_same_item,
     packages_of,
     trying,
@@ -32,7 +33,7 @@ from expdb.git.worktree import WorkTree
 from expdb.model import Op
 from expdb.store import attempts as attempt_files
 from expdb.store import files, ops, trash
-from expdb.store.copy_run import Way, clear_leftovers
+from expdb.store.copy_run import Way
 from expdb.store.fold_parts import is_over
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, encode_name
@@ -104,28 +105,21 @@ def _pulled(
         trying(item, lambda item=item: _look(store, place, item, way, gone, bool(asked.words)))  # type: ignore[misc]
     need = lacking_pins(items, worktree)
     op = None if dry_run else _write_op(store, remote, items, need, worktree)
-    refs = num_ops = 0
     if not dry_run:
-        carry(items, way, lambda item, way: _bring(store, place, item, way), tick)
-        for experiment in store.root.glob("exp=*"):
-            clear_leftovers(experiment, way.tag, but={item.run for item in items})
-    commits, no_code = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run)
+        carry(
+            items,
+            way,
+            lambda item, way: _bring(store, place, item, way),
+            tick,
+            into=store.root,
+            is_all=asked.is_all,
+        )
+    code, names = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run), None
     if not dry_run:
         found = pull_refs(store.layout, store.id, place)
-        refs, num_ops = found.refs, found.ops
+        names = (found.refs, found.ops)
         notes += [f"refused: {line}" for line in found.refused]
-    return Exchanged(
-        verb="pull",
-        remote=remote,
-        runs=tuple(item.moved() for item in items),
-        dry_run=dry_run,
-        commits=commits,
-        refs=refs,
-        ops=num_ops,
-        no_code=no_code,
-        notes=tuple(notes),
-        op=op,
-    )
+    return ended("pull", remote, items, code, names, notes, op=op)
 
 
 def _look(

@@ -31,6 +31,11 @@ class Asked:
     where: tuple[str, ...] = ()
     """Filters that must all hold."""
 
+    @property
+    def is_all(self) -> bool:
+        """Whether every run was asked for."""
+        return not (self.words or self.where)
+
 
 def asked_items(
     store: Store, place: Place, here: dict[str, Path], asked: Asked, problems: list[str]
@@ -48,7 +53,7 @@ def asked_items(
         )
         trying(item, lambda item=item: _name(store, item, here))  # type: ignore[misc]
         found.append(item)
-    if not (asked.words or asked.where):
+    if asked.is_all:
         return found
     wanted = {run for word in asked.words for run in _matching(found, word, place)}
     if asked.where:

@@ -135,7 +135,8 @@ class RunsApp(App[None]):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run of the row."""
         if event.row_key.value is not None:
-            self.push_screen(DetailScreen(self._source, event.row_key.value))
+            run = event.row_key.value
+            self.push_screen(DetailScreen(self._source, run, lambda: self.style_of_text))
 
     def action_refresh(self) -> None:
         """Read the store again."""

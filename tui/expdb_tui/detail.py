@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Callable
+from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -12,10 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from expdb.errors import ExpdbError
+from expdb.report.style import Style
 from expdb_tui.load import Source
-
-if TYPE_CHECKING:
-    from expdb_tui.app import RunsApp
 
 
 class DetailScreen(Screen[None]):
@@ -27,8 +26,10 @@ class DetailScreen(Screen[None]):
         Binding("q", "app.quit", "quit"),
     ]
 
-    def __init__(self, source: Source, run: str) -> None:
+    def __init__(self, source: Source, run: str, style: Callable[[], Style]) -> None:
+        """`style` is asked at each reading: how wide the screen is then, and what time it is."""
         super().__init__()
+        self._style = style
         self._source = source
         self._run = run
         self.text = ""
@@ -47,11 +48,11 @@ class DetailScreen(Screen[None]):
     @work(thread=True, exclusive=True, group="detail")
     def load(self) -> None:
         """Read the run in a worker thread."""
-        app = cast("RunsApp", self.app)
+        style = self._style()
         try:
-            lines = self._source.run(self._run, app.style_of_text)
+            lines = self._source.run(self._run, style)
         except ExpdbError as error:
-            lines = [f"error: {app.style_of_text.say(error.message)}"]
+            lines = [f"error: {style.say(error.message)}"]
         self.app.call_from_thread(self.show_text, "\n".join(lines))
 
     def show_text(self, text: str) -> None:

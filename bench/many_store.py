@@ -7,6 +7,7 @@ the one part, as no list opens them.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -45,6 +46,21 @@ def add(place: Place, store: Path, number: int) -> None:
     _Template(source).write(store, number, random.Random(number))
 
 
+def _linked(source: Path, target: Path) -> Path:
+    """Make `target` the same file as `source`; return which of them the next one is made after.
+
+    A file system has a most of names for one file, as ext4 has 65,000: then a copy goes on.
+    """
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        shutil.copy2(source, target)
+        return target
+    return source
+
+
 class _Template:
     """The files of one run."""
 
@@ -63,9 +79,9 @@ class _Template:
         folder = store / f"exp={experiment}" / f"run={run}"
         for path in self._files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        for path, source in self._files.items():
+        for path, source in list(self._files.items()):
             if str(path) not in self._json:
-                os.link(source, folder / path)
+                self._files[path] = _linked(source, folder / path)
         for name, body in self._changed(run, experiment, number, draw).items():
             (folder / name).write_text(json.dumps(body))
         then = time.time() - 3600 - number % 1000

@@ -1,7 +1,7 @@
 """The nouns of expdb as frozen values; standard library only.
 
-What a list of runs does not need stands in `expdb/model_run.py` and is loaded when it is asked for
-here: to make such a class takes longer than to fill a thousand.
+What a list of runs needs stands in `expdb/model_base.py`, the rest in `expdb/model_run.py`, that is
+loaded when it is asked for here: to make such a class takes longer than to fill a thousand.
 
 Invariant: values here hold what files say (after redaction) plus what is derived from them without
 any further input. Times are UTC epoch milliseconds (`_ms`); durations are seconds (`_s`).
@@ -10,10 +10,16 @@ any further input. Times are UTC epoch milliseconds (`_ms`); durations are secon
 from __future__ import annotations
 
 import importlib
-import math
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NewType
+from typing import TYPE_CHECKING, Any
+
+from expdb.model_base import FORMAT as FORMAT
+from expdb.model_base import NEEDS as NEEDS
+from expdb.model_base import SEED_LIMIT as SEED_LIMIT
+from expdb.model_base import Objective as Objective
+from expdb.model_base import Ref as Ref
+from expdb.model_base import RunAt as RunAt
+from expdb.model_base import RunId as RunId
+from expdb.model_base import RunState as RunState
 
 if TYPE_CHECKING:
     from expdb.model_run import Attempt as Attempt
@@ -24,79 +30,6 @@ if TYPE_CHECKING:
     from expdb.model_run import Pin as Pin
     from expdb.model_run import Run as Run
     from expdb.model_run import Series as Series
-
-RunId = NewType("RunId", str)
-"""10 characters of lower-case Crockford base32, a letter first."""
-
-FORMAT = 1
-"""The store format that this code writes."""
-
-NEEDS = "0.1.0"
-"""The first expdb that can read what this code writes."""
-
-SEED_LIMIT = 10**38
-"""A seed is below it, and above its negative: every reader of a store holds such a number exactly.
-"""
-
-
-class RunState(StrEnum):
-    """The state a person sees; `paused`, `crashed` and `lost` are derived, never stored."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    PAUSED = "paused"
-    FINISHED = "finished"
-    FAILED = "failed"
-    PREEMPTED = "preempted"
-    CRASHED = "crashed"
-    LOST = "lost"
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether a process of the run is there: it trains, or waits for `expdb ctl RUN go`."""
-        return self in (RunState.RUNNING, RunState.PAUSED)
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the run is alive, or is about to be."""
-        return self.is_alive or self is RunState.PENDING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """The declared metric by which runs are ranked."""
-
-    metric: str
-    mode: Literal["min", "max"] = "min"
-    reading: Literal["last", "best", "mean_last_3"] = "last"
-
-    def better(self, left: float, right: float) -> bool:
-        """Tell whether `left` is better than `right`; a non-finite value is never better."""
-        if not math.isfinite(left):
-            return False
-        if not math.isfinite(right):
-            return True
-        return left < right if self.mode == "min" else left > right
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunAt:
-    """A run, and a step of it where one was named."""
-
-    run: str
-    step: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ref:
-    """A unique name for one run or run@step."""
-
-    name: str
-    kind: Literal["ref", "tag"]
-    run: str
-    step: int | None
-    op: str
-
 
 _OF_A_RUN = frozenset(["Attempt", "Checkpoint", "Eval", "Event", "Op", "Pin", "Run", "Series"])
 

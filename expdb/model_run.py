@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from expdb.model import Objective, RunAt, RunId, RunState
+from expdb.model_base import Objective, RunAt, RunId, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +214,8 @@ class Run:
     """The search or series of runs that it belongs to; empty where it belongs to none."""
     host: str = ""
     """The host of the latest attempt; empty where it is not known."""
+    saving: tuple[int, ...] = ()
+    """The steps whose checkpoint a live process is writing; none of them is in `checkpoints`."""
     version: tuple[int, int, int] = (0, 0, 0)
     """(mtime_ns, inode, size) of status.json."""
 

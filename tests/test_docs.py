@@ -30,6 +30,16 @@ def test_links_lead_to_files(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_test_files_exist(path: Path) -> None:
+    said = path.read_text(encoding="utf-8")
+    for name in re.findall(r"\btests/[\w/]+\.py\b", said):
+        assert (ROOT / name).is_file(), f"{path.name} names {name}"
+    there = {found.name for found in (ROOT / "tests").rglob("test_*.py")}
+    unknown = set(re.findall(r"\btest_\w+\.py\b", said)) - there
+    assert not unknown, f"{path.name} names {unknown}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_commands_exist(path: Path) -> None:
     if path.name == "CHANGELOG.md":
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -161,3 +163,33 @@ def test_the_contracts_hold() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 kept, 0 broken" in done.stdout
+
+
+IMPORT = re.compile(
+    r"^ *(?:from (expdb[\w.]*) import (\([^)]*\)|[^\n#]+)|import (expdb[\w.]*))", re.MULTILINE
+)
+
+
+def imports_of(path: Path, known: set[str]) -> set[str]:
+    """The modules of ours that a file names in its imports, wherever they stand in it."""
+    found: set[str] = set()
+    for package, names, whole in IMPORT.findall(path.read_text()):
+        words = re.findall(r"\w+", re.sub(r"\bas \w+", "", names))
+        found |= {f"{package}.{word}" for word in words} & known or {package or whole}
+    return found & known
+
+
+def test_no_two_modules_import_each_other_not_even_for_their_types() -> None:
+    """A circle, through however many modules: each of them is understood only with all others."""
+    known = {}
+    for package in (ROOT / "expdb", ROOT / "tui/expdb_tui"):
+        for path in package.rglob("*.py"):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            known[".".join(parts).removesuffix(".__init__")] = path
+    del known["expdb"]  # what it names is loaded when it is asked for
+    graph = {name: imports_of(path, set(known)) - {name} for name, path in known.items()}
+    assert len(graph) > 400
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from expdb.errors import Conflict, ExpdbError
 from expdb.git.packs import COMMIT
 from expdb.model import Pin
 from expdb.store import attempts as attempt_files
-from expdb.store.copy_run import Brought, Way, bring, is_same
+from expdb.store.copy_run import Brought, Way, bring, clear_leftovers, is_same
 from expdb.store.files import reason
 from expdb.store.layout import RunLayout
 from expdb.store.remotes import Remote
@@ -149,8 +149,17 @@ def trying(item: Item, work: Callable[[], None]) -> None:
         item.refuse(error)
 
 
-def carry(items: Collection[Item], way: Way, each: Callable[[Item, Way], None], tick: Tick) -> None:
-    """Bring the runs that are due, one after the other.
+def carry(
+    items: Collection[Item],
+    way: Way,
+    each: Callable[[Item, Way], None],
+    tick: Tick,
+    *,
+    into: Path,
+    is_all: bool,
+) -> None:
+    """Bring the runs that are due below `into`, one after the other; where they are all that there
+    are, what is left there of others that were cut off before goes.
 
     Raises:
         OSError: as `trying`.
@@ -164,9 +173,46 @@ def carry(items: Collection[Item], way: Way, each: Callable[[Item, Way], None], 
         done = min(done + num_bytes, total)
         tick(done, total)
 
-    counted = Way(tag=way.tag, verifies=way.verifies, is_shared=way.is_shared, tick=told)
+    counted = replace(way, tick=told)
     for item in due:
         trying(item, lambda item=item: each(item, counted))  # type: ignore[misc]
+    for experiment in into.glob("exp=*") if is_all else ():
+        clear_leftovers(experiment, way.tag, but={item.run for item in items})
+
+
+def ended(
+    verb: Literal["push", "pull"],
+    remote: Remote,
+    items: Iterable[Item],
+    code: tuple[int, tuple[str, ...]],
+    names: tuple[int, int] | None,
+    notes: Iterable[str],
+    *,
+    op: str | None = None,
+) -> Exchanged:
+    """Return what came of it.
+
+    Args:
+        verb: which way.
+        remote: the other side.
+        items: the runs.
+        code: how many commits were brought, and the runs whose code was not.
+        names: how many refs and ops were written; None for a dry run.
+        notes: what else is to be known.
+        op: the op, where one was written.
+    """
+    return Exchanged(
+        verb=verb,
+        remote=remote,
+        runs=tuple(item.moved() for item in items),
+        dry_run=names is None,
+        commits=code[0],
+        refs=names[0] if names else 0,
+        ops=names[1] if names else 0,
+        no_code=code[1],
+        notes=tuple(notes),
+        op=op,
+    )
 
 
 def is_same_item(item: Item, way: Way) -> bool:

@@ -10,8 +10,7 @@ moves; a run that is here is changed only by what it lacks. The op comes before 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
 from expdb.actions.exchange import (
     Exchanged,
@@ -20,33 +19,34 @@ from expdb.actions.exchange import (
     bring_item,
     carry,
     commits_of,
+    ended,
     is_same_item,
     packages_of,
     trying,
 )
 from expdb.actions.pull_code import lacking_pins, pull_code
+from expdb.actions.pull_which import Asked, asked_items
 from expdb.actions.unfinished import require_finished
 from expdb.actions.writing import writing
-from expdb.errors import BadInput, Corrupt, NotFound, Refused
+from expdb.errors import Corrupt, Refused
 from expdb.git.worktree import WorkTree
 from expdb.model import Op
 from expdb.store import attempts as attempt_files
 from expdb.store import files, ops, trash
-from expdb.store.copy_run import Way, clear_leftovers
+from expdb.store.copy_run import Way
 from expdb.store.fold_parts import is_over
 from expdb.store.ids import new_id
 from expdb.store.layout import RunLayout, encode_name
 from expdb.store.packages import bring_packages
 from expdb.store.recover import run_lock
-from expdb.store.remote_place import Place, open_place, reading_from, require_apart, runs_in
+from expdb.store.remote_place import Place, open_place, reading_from, require_apart
 from expdb.store.remote_refs import pull_refs
 from expdb.store.remotes import Remote
-from expdb.store.resolve import MIN_PREFIX
 from expdb.store.run_files import list_files
-from expdb.store.runs import read_identity, read_run, run_dirs
+from expdb.store.run_parted import Sides
+from expdb.store.runs import read_run, run_dirs
 from expdb.store.status import read_status
 from expdb.store.store import Store
-from expdb.text import plain
 
 
 def pull(
@@ -54,130 +54,72 @@ def pull(
     remote: Remote,
     words: Sequence[str] = (),
     *,
+    where: Sequence[str] = (),
     worktree: WorkTree | None = None,
     dry_run: bool = False,
     tick: Tick = lambda done, total: None,
 ) -> Exchanged:
-    """Bring the runs of a remote that words name, else all, into the store; with `dry_run` nothing
-    is written.
+    """Bring the runs of a remote that words name or filters select, else all, into the store; with
+    `dry_run` nothing is written.
 
-    A word is a run's id or its beginning, an experiment, or its name with overrides. What is not
-    sound in the remote is refused by name, and the rest comes.
+    A word is a run's id or its beginning, an experiment, or its name with overrides. A filter is as
+    of `-w`, over the runs as the remote has them. What is not sound in the remote is refused by
+    name, and the rest comes.
 
     Raises:
         NotFound: the remote is not there, or has no such run.
+        BadInput: a filter that does not follow the grammar.
         Refused: the remote is another one now, or an op of this work tree was cut off.
         Conflict: another pull is under way.
         Corrupt: the store cannot be written; what arrived stays, and the next pull goes on.
     """
-    place = open_place(remote)
+    place, asked = open_place(remote), Asked(words=tuple(words), where=tuple(where))
     require_apart(place.root, store.root)
     if worktree is not None and not dry_run:
         require_finished(worktree, store)
     if dry_run:
-        return _pulled(store, place, remote, words, worktree, dry_run=True, tick=tick)
+        return _pulled(store, place, remote, asked, worktree, dry_run=True, tick=tick)
     with writing(store), reading_from(place):
         lock = store.layout.locks / f"pull-{encode_name(remote.name)}.lock"
         with files.exclusive(lock, what=f"a pull from {remote.name}"):
-            return _pulled(store, place, remote, words, worktree, dry_run=False, tick=tick)
+            return _pulled(store, place, remote, asked, worktree, dry_run=False, tick=tick)
 
 
 def _pulled(
     store: Store,
     place: Place,
     remote: Remote,
-    words: Sequence[str],
+    asked: Asked,
     worktree: WorkTree | None,
     *,
     dry_run: bool,
     tick: Tick,
 ) -> Exchanged:
-    way = Way(tag=remote.id, verifies=True, is_shared=True)
+    sides = Sides(remote=remote.name, is_push=False)
+    way = Way(tag=remote.id, sides=sides, verifies=True, is_shared=True)
     here = {run: folder for run, folder, _ in run_dirs(store.root)}
     notes: list[str] = []
-    items = _items(store, place, here, words, notes)
+    items = asked_items(store, place, here, asked, notes)
     gone = {entry.run for entry in trash.entries(store.layout)}
     for item in items:
-        trying(item, lambda item=item: _look(store, place, item, way, gone, bool(words)))  # type: ignore[misc]
+        trying(item, lambda item=item: _look(store, place, item, way, gone, bool(asked.words)))  # type: ignore[misc]
     need = lacking_pins(items, worktree)
     op = None if dry_run else _write_op(store, remote, items, need, worktree)
-    refs = num_ops = 0
     if not dry_run:
-        carry(items, way, lambda item, way: _bring(store, place, item, way), tick)
-        for experiment in store.root.glob("exp=*"):
-            clear_leftovers(experiment, way.tag, but={item.run for item in items})
-    commits, no_code = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run)
+        carry(
+            items,
+            way,
+            lambda item, way: _bring(store, place, item, way),
+            tick,
+            into=store.root,
+            is_all=asked.is_all,
+        )
+    code, names = pull_code(items, place, store, worktree, need, notes, dry_run=dry_run), None
     if not dry_run:
         found = pull_refs(store.layout, store.id, place)
-        refs, num_ops = found.refs, found.ops
+        names = (found.refs, found.ops)
         notes += [f"refused: {line}" for line in found.refused]
-    return Exchanged(
-        verb="pull",
-        remote=remote,
-        runs=tuple(item.moved() for item in items),
-        dry_run=dry_run,
-        commits=commits,
-        refs=refs,
-        ops=num_ops,
-        no_code=no_code,
-        notes=tuple(notes),
-        op=op,
-    )
-
-
-def _items(
-    store: Store, place: Place, here: dict[str, Path], words: Sequence[str], problems: list[str]
-) -> list[Item]:
-    """Return the runs of a remote that words name, else all, by experiment and id; what cannot be
-    looked into is named in `problems`.
-
-    Raises:
-        NotFound, BadInput: a word names none.
-    """
-    found = []
-    for run, folder in runs_in(place, problems):
-        item = Item(run=run, name="", src=RunLayout(folder), home=folder, wants_old=bool(words))
-        trying(item, lambda item=item: _name(store, item, here))  # type: ignore[misc]
-        found.append(item)
-    if not words:
-        return found
-    wanted: dict[str, None] = {}
-    for word in words:
-        wanted.update(dict.fromkeys(_matching(found, word, place)))
-    return [item for item in found if item.run in wanted]
-
-
-def _name(store: Store, item: Item, here: dict[str, Path]) -> None:
-    """Find out what a run is called, and where it belongs here."""
-    data = read_identity(item.src)
-    experiment, variant = data.get("experiment"), data.get("variant") or ""
-    if not isinstance(experiment, str) or not isinstance(variant, str):
-        raise Corrupt("run.json does not say its experiment")
-    item.experiment, item.name = experiment, experiment + variant
-    item.home = store.layout.run_dir(experiment, item.run)
-    if item.home.parent.name != item.src.root.parent.name:
-        raise Refused(
-            f"it lies in {plain(item.src.root.parent.name)}, and run.json says experiment"
-            f" {plain(experiment[:80])}"
-        )
-    there = here.get(item.run, item.home)
-    if there != item.home:
-        raise Refused(f"run {item.run} is here already, in {plain(there.parent.name)}")
-
-
-def _matching(items: Iterable[Item], word: str, place: Place) -> list[str]:
-    if not word:
-        raise BadInput("a run is named by a word", hint=f"all of them: expdb pull {place.name}")
-    is_long = len(word) >= MIN_PREFIX
-    known = list(items)
-    found = [item.run for item in known if is_long and item.run.startswith(word)]
-    found = found or [item.run for item in known if word in (item.name, item.experiment)]
-    if not found:
-        raise NotFound(
-            f"the remote {place.name} has no run {plain(word[:80])}",
-            hint=f"what it has: expdb pull {place.name} --dry-run",
-        )
-    return found
+    return ended("pull", remote, items, code, names, notes, op=op)
 
 
 def _look(

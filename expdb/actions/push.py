@@ -16,6 +16,7 @@ from expdb.actions.exchange import (
     Tick,
     bring_item,
     carry,
+    ended,
     is_same_item,
     packages_of,
     trying,
@@ -26,7 +27,7 @@ from expdb.git.packs import COMMIT, present
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.store import files
-from expdb.store.copy_run import Way, clear_leftovers
+from expdb.store.copy_run import Way
 from expdb.store.fold_parts import fold_parts, is_over
 from expdb.store.layout import RunLayout
 from expdb.store.packages import bring_packages
@@ -42,6 +43,7 @@ from expdb.store.remote_place import (
 from expdb.store.remote_refs import push_refs
 from expdb.store.remotes import Remote
 from expdb.store.run_files import list_files
+from expdb.store.run_parted import Sides
 from expdb.store.runs import require_here
 from expdb.store.store import Store
 
@@ -90,32 +92,27 @@ def _pushed(
     dry_run: bool,
     tick: Tick,
 ) -> Exchanged:
-    store, way = reader.store, Way(tag=reader.store.id)
+    store = reader.store
+    way = Way(tag=store.id, sides=Sides(remote=remote.name, is_push=True))
     items, there = _items(reader, place, runs), dict(runs_in(place))
     for item in items:
         trying(item, lambda item=item: _look(store, item, way, there, dry_run=dry_run))  # type: ignore[misc]
     notes: list[str] = []
-    commits, no_code = _push_code(items, place, store, worktree, notes, dry_run=dry_run)
-    refs = ops = 0
+    code = _push_code(items, place, store, worktree, notes, dry_run=dry_run)
+    names = None
     if not dry_run:
-        carry(items, way, lambda item, way: _bring(store, place, item, way), tick)
-        if runs is None:
-            for experiment in place.root.glob("exp=*"):
-                clear_leftovers(experiment, way.tag, but={item.run for item in items})
+        carry(
+            items,
+            way,
+            lambda item, way: _bring(store, place, item, way),
+            tick,
+            into=place.root,
+            is_all=runs is None,
+        )
         clear_old(place, store.id)
         found = push_refs(store.layout, store.id, place, {run for run, _ in runs_in(place)})
-        refs, ops = found.refs, found.ops
-    return Exchanged(
-        verb="push",
-        remote=remote,
-        runs=tuple(item.moved() for item in items),
-        dry_run=dry_run,
-        commits=commits,
-        refs=refs,
-        ops=ops,
-        no_code=no_code,
-        notes=tuple(notes),
-    )
+        names = (found.refs, found.ops)
+    return ended("push", remote, items, code, names, notes)
 
 
 def _items(reader: Reader, place: Place, runs: Sequence[str] | None) -> list[Item]:

@@ -27,6 +27,7 @@ from expdb.actions.unfinished import require_finished
 from expdb.errors import BadInput
 from expdb.git.objects import REFS
 from expdb.git.restore import Blocked, PlanRow
+from expdb.git.status import read_edits
 from expdb.git.untracked import DEFAULT_EXCLUDE, DEFAULT_SECRET_FILES
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
@@ -68,7 +69,7 @@ def prepare(
     if force:
         blocked = tuple(item for item in blocked if not item.can_save)
     blocked = (*checks.store_paths(store, worktree, rows), *blocked)
-    edits = dict((path, letter) for letter, path in worktree.edits())
+    edits = dict((path, letter) for letter, path in read_edits(worktree))
     head_commit = worktree.head()
     other, config = _config(reader, worktree, run)
     at_target = head is not None and (head.run, head.step) == (run.id, target.step)

@@ -61,6 +61,16 @@ def read_status(worktree: WorkTree, *, untracked: bool, timeout_s: float = TIMEO
     return parse_status(done.names)
 
 
+def read_edits(worktree: WorkTree) -> list[tuple[str, str]]:
+    """Return (letter, path) of all that differs from HEAD; letters are M A D R T U and ?.
+
+    Raises:
+        GitError: git cannot read the work tree.
+    """
+    changes = read_status(worktree, untracked=True).changes
+    return [(change.letter, change.path) for change in changes]
+
+
 def parse_status(fields: list[str]) -> Status:
     """Return the status in the NUL-separated fields of porcelain v2."""
     head: str | None = None

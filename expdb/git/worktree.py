@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from expdb.git.command import TIMEOUT_S, Completed, GitError, GitMissing, git
-from expdb.git.status import read_status
 
 _IN_PROGRESS: Final[tuple[tuple[str, str], ...]] = (
     ("rebase-merge", "rebase"),
@@ -120,16 +119,6 @@ class WorkTree:
     def is_shallow(self) -> bool:
         """Tell whether the history before some commit is absent."""
         return (self.common_dir / "shallow").is_file()
-
-    def edits(self) -> list[tuple[str, str]]:
-        """Return (letter, path) of all that differs from HEAD; letters are M A D R T U and ?.
-
-        Raises:
-            GitError: git cannot read the work tree.
-        """
-        return [
-            (change.letter, change.path) for change in read_status(self, untracked=True).changes
-        ]
 
 
 def find_worktree(path: Path) -> WorkTree | Unavailable:

@@ -14,6 +14,7 @@ from expdb import text
 from expdb.errors import Corrupt
 from expdb.git.command import GitError
 from expdb.git.index import refresh, temp_index
+from expdb.git.status import read_edits
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.index.reader import Reader
 from expdb.model import RunAt, RunState
@@ -163,7 +164,7 @@ def work_tree_status(
         )
     try:
         tree = _pinned_tree(reader, worktree, head_row)
-        edits = worktree.edits() if tree is None else edits_against(worktree, tree)
+        edits = read_edits(worktree) if tree is None else edits_against(worktree, tree)
         reason = ""
     except (GitError, OSError) as error:
         tree, edits, reason = None, [], str(error)

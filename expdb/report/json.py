@@ -300,6 +300,7 @@ def shown(value: Run, media: RunMedia | None = None, gates: Sequence[GateResult]
             {"step": c.step, "bytes": c.bytes, "complete": c.complete, "problem": c.problem}
             for c in value.checkpoints
         ],
+        saving=list(value.saving),
         metrics=[
             {
                 "key": s.key,

@@ -229,13 +229,15 @@ def _changed(attempts: Sequence[Attempt]) -> str:
 
 def _checkpoints(run: Run) -> str:
     complete = run.usable
+    saving = ", ".join(f"{step} in progress" for step in run.saving)
     if not run.checkpoints:
-        return "none"
+        return saving or "none"
     total = f"; {size(sum(item.bytes for item in run.checkpoints))}"
     damaged = sum(not item.complete for item in run.checkpoints)
     bad = f"; {damaged:,} damaged" if damaged else ""
     left = len(run.checkpoints) - len(complete) - damaged
     bad += f"; {left:,} left behind by a later attempt" if left else ""
+    bad += f"; {saving}" if saving else ""
     if len(complete) > MAX_CHECKPOINTS:
         named = f"{len(complete):,}, from {complete[0].step} to {complete[-1].step}"
     else:

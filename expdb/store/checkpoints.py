@@ -75,6 +75,13 @@ def steps(layout: RunLayout, *, problems: list[str] | None = None) -> tuple[int,
     return tuple(sorted(int(one) for one in numbers if STEP.fullmatch(one)))
 
 
+def being_written(layout: RunLayout) -> tuple[int, ...]:
+    """Return the steps whose folder has no name yet, ascending: in progress while the run lives."""
+    aside = f".tmp-{PREFIX}"
+    found = [name.removeprefix(aside) for name in _names(layout) if name.startswith(aside)]
+    return tuple(sorted(int(step) for step in found if STEP.fullmatch(step)))
+
+
 def read_manifest(layout: RunLayout, step: int) -> Manifest:
     """Return the manifest of the checkpoint at `step`.
 

@@ -30,6 +30,7 @@ from expdb.store.records import CUT_OFF
 from expdb.store.remote_place import is_folder, require_folder
 from expdb.store.run_files import TEMP, UPDATE, Files, copy_tree, list_files, no_tick, put_file
 from expdb.store.run_merge import CHECKPOINT, Update, kind_of, plan_update
+from expdb.store.run_parted import Sides
 from expdb.store.status import read_status, sizes, write_status
 
 Outcome = Literal["new", "updated", "same", "behind"]
@@ -42,6 +43,7 @@ class Way:
 
     tag: str
     """Names who copies: an id of a store or of a remote."""
+    sides: Sides
     verifies: bool = False
     """Whether each file of a checkpoint has to have the SHA-256 of its manifest."""
     is_shared: bool = False
@@ -85,7 +87,7 @@ def bring(
         raise Refused(f"{home.name} is no folder there: a link, or a file")
     dst = RunLayout(home)
     theirs, is_open = list_files(home), is_unfinished(dst, way.tag)
-    update = plan_update(src, dst, files, theirs, wants_old_checkpoints=wants_old)
+    update = plan_update(src, dst, files, theirs, wants_old_checkpoints=wants_old, sides=way.sides)
     if update.is_empty and not is_open:
         outcome: Outcome = "behind" if update.is_behind else "same"
         return Brought(outcome=outcome, kept=tuple(update.kept))

@@ -20,6 +20,7 @@ from expdb.store.files import read_regular
 from expdb.store.layout import RunLayout
 from expdb.store.parts import PartEntry, read_list
 from expdb.store.run_files import Files, are_same, begins_with
+from expdb.store.run_parted import Sides, parted, require_one_life
 from expdb.text import plain
 
 Kind = Literal["sealed", "part", "list", "checkpoint", "lines", "log", "derived", "other"]
@@ -78,6 +79,7 @@ def plan_update(
     theirs: Files,
     *,
     wants_old_checkpoints: bool,
+    sides: Sides,
 ) -> Update:
     """Return what `src` has beyond `dst`, with the files of both as they were listed.
 
@@ -90,8 +92,10 @@ def plan_update(
     """
     out = Update()
     known = _attempts(theirs)
-    out.attempts = sorted(_attempts(ours) - known)
-    missing_there = known - _attempts(ours)
+    mine = _attempts(ours)
+    out.attempts = sorted(mine - known)
+    missing_there = known - mine
+    require_one_life(src, dst, ours, theirs, mine & known, sides)
     by_kind: dict[Kind, list[str]] = {}
     for path in ours:
         if path in theirs or not _is_of(path, out.attempts):
@@ -110,7 +114,7 @@ def plan_update(
     out.is_ahead = bool(out.attempts or out.lists)
     out.is_behind = bool(missing_there or is_less)
     if out.is_ahead and out.is_behind:
-        raise Refused("it went on in both places: other attempts, or other ranks, wrote to it")
+        raise parted(src, dst, max(mine, default=1), max(known, default=1), sides)
     return out
 
 

@@ -26,7 +26,7 @@ from expdb.model import (
 )
 from expdb.store import attempts as attempt_files
 from expdb.store import control, fields, points, series, writers
-from expdb.store.checkpoints import read_manifests
+from expdb.store.checkpoints import being_written, read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
 from expdb.store.folders import Version as Version
@@ -125,6 +125,7 @@ def read_listed(run_dir: Path, *, store_root: Path) -> tuple[Run, Mapping[str, i
         checkpoints=read_manifests(layout, problems=problems)
         if _may_have(here, layout.checkpoints)
         else (),
+        saving=being_written(layout) if state.is_alive else (),
         evals=read_evals(layout, problems) if _may_have(here, layout.evals) else (),
         events=read_events(layout, problems) if _may_have(here, layout.events) else (),
         labels=labels,

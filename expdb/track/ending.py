@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from expdb.errors import ExpdbError
 from expdb.model_run import left_by
@@ -17,10 +17,34 @@ from expdb.store.media_recorder import MediaRecorder
 from expdb.store.recorder import Recorder
 from expdb.store.recover import recount
 from expdb.text import first_of
+from expdb.track.console import Console
 from expdb.track.failure import failure_words
 
-if TYPE_CHECKING:
-    from expdb.track.run import Run
+
+class Ending(Protocol):
+    """What of a run its end is about."""
+
+    id: str
+    layout: RunLayout
+    console: Console
+    _forked: bool
+    _recorder: Recorder
+    _media: MediaRecorder
+
+    def finish(self) -> None:
+        """End it well."""
+
+    def fail(self, why: str, *, error: BaseException | None = None) -> None:
+        """End it as failed."""
+
+    def settle(self, *, wait: bool) -> None:
+        """Put its checkpoints in place."""
+
+    def _end(self, state: str, why: str) -> None: ...
+    def _say_end(self, word: str, rest: str, **commands: str) -> None: ...
+    def _last_step(self) -> int | None: ...
+    def _is_ours(self) -> bool: ...
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None: ...
 
 
 def interrupted_words(layout: RunLayout, step: int) -> str:
@@ -80,7 +104,7 @@ def where_points_are(recorder: Recorder, media: MediaRecorder) -> str:
     return f"{noun} in memory only, the rest in the journal"
 
 
-def leave_in_child(run: Run | None) -> None:
+def leave_in_child(run: Ending | None) -> None:
     """Give up the handle in a forked child: the run stays with its parent."""
     if run is not None:
         run._forked = True
@@ -88,7 +112,7 @@ def leave_in_child(run: Run | None) -> None:
         run._media.abandon()
 
 
-def end_by(run: Run, error: BaseException | None) -> None:
+def end_by(run: Ending, error: BaseException | None) -> None:
     """End a run as its `with` block ended; an error goes on unchanged, whatever else fails.
 
     Raises:
@@ -106,7 +130,7 @@ def end_by(run: Run, error: BaseException | None) -> None:
         run.console.warning(trouble.message)
 
 
-def interrupt(run: Run) -> None:
+def interrupt(run: Ending) -> None:
     """End a run that somebody stopped by hand."""
     try:
         run.settle(wait=True)
@@ -117,7 +141,7 @@ def interrupt(run: Run) -> None:
     run._say_end("interrupted", why, resume=f"expdb resume {run.id[:4]}")
 
 
-def end_at_exit(run: Run | None) -> None:
+def end_at_exit(run: Ending | None) -> None:
     """End a run that its script forgot: nobody can tell then whether it was meant to end here."""
     if run is None or not run._is_ours():
         return

@@ -3,7 +3,7 @@
 Invariant: at the border before step k the weights have k updates behind them; evaluation and
 checkpoint of step k use them, and the update that follows logs its train points at step k. An
 evaluation comes before the checkpoint of the same step, and draws nothing from the generators of
-training.
+training. `train/tokens` at step k is what these weights have seen: one point for each step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from expdb.track.intervene import NONE, Intervention, skip_words
 from expdb.track.signals import StopRequest
 from expdb.track.state import eval_mode
 from expdb.track.throughput import Delayed, Pace, due_between
-from expdb.track.update import Engine, Precision, Result, Update
+from expdb.track.update import TOKENS, Engine, Precision, Result, Update
 
 if TYPE_CHECKING:
     from expdb.track.quiet import QuietRun
@@ -91,6 +91,9 @@ class Loop:
         self._control: Control = getattr(run, "control", None) or Control(None)
         self._pace = Pace()
         self._losses = Delayed()
+        self._began_at = 0
+        self._tokens_at = -1
+        """The step of the last train/tokens that came with an evaluation."""
         self._shown: deque[float] = deque(maxlen=SHOWN)
         self._agreed: deque[Any] = deque()
         self._saved_step = -1
@@ -118,7 +121,7 @@ class Loop:
     def _begin(self) -> None:
         start = self.run.restore(self.state)
         restored = self.state.was_restored
-        self.state.loop.step = start
+        self.state.loop.step = self._began_at = start
         # A fork that was stopped before its own first checkpoint begins again from its parent's.
         self._forked = restored and self.run.resumed_from != start
         self._saved_step = start if restored else -1
@@ -149,6 +152,8 @@ class Loop:
         end = step >= self.max_steps
         self._act(step, asked, is_due=True)
         if end:
+            if step not in (self._tokens_at, self._began_at):
+                self._log({TOKENS: self.state.loop.seen()}, step)
             self._settle(wait=True)
         self.run.step = self.step
         if self.state.loop.device_tokens is None:
@@ -221,7 +226,9 @@ class Loop:
         metrics = {key: _on_host(value) for key, value in found.items()}
         self._pace.evaluated(self._clock() - began)
         self.state.loop.evaluated_step = step
-        self._log(metrics, step)
+        # An evaluation has its place among tokens whether another update follows or not.
+        self._log({TOKENS: self.state.loop.seen(), **metrics}, step)
+        self._tokens_at = step
         self._note_objective(step, metrics)
         self.run.console.evaluated(step)
         self._fail_if_broken(step, metrics)
@@ -329,14 +336,9 @@ class Loop:
     # What one update leaves behind
 
     def _stepped(self, result: Result) -> None:
-        metrics: dict[str, Any] = {
-            "train/loss": result.loss,
-            "train/grad_norm": result.grad_norm,
-            "train/lr": result.lr,
-        }
-        if result.seconds > 0:
-            metrics["train/tokens_per_s"] = result.num_tokens / result.seconds
-            metrics["train/data_wait_pct"] = 100.0 * result.wait_s / result.seconds
+        metrics = result.metrics()
+        if self._tokens_at == result.step:
+            del metrics[TOKENS]
         if self.state.scaler is not None:
             metrics["train/num_skipped_steps"] = self.state.loop.num_skipped
         self._log(metrics, result.step)

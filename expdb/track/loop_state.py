@@ -36,6 +36,10 @@ class LoopState:
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
 
+    def seen(self) -> int | Tensor:
+        """Return all tokens seen so far; a device scalar where they are counted there."""
+        return self.tokens if self.device_tokens is None else self.device_tokens + self.tokens
+
     def to_plain(self) -> dict[str, Any]:
         """Return the values to save; waits for the device if tokens are counted there."""
         if self.device_tokens is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from expdb.track.state import State
 
 Precision = Literal["fp32", "bf16", "fp16"]
+TOKENS = "train/tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,25 @@ class Result:
     grad_norm: float | Tensor
     """Global norm after unscaling, before clipping."""
     num_tokens: float | Tensor
+    num_before: float | Tensor
+    """Tokens that the weights had seen before it."""
     lr: float
     seconds: float
     wait_s: float
     skipped: bool
+
+    def metrics(self) -> dict[str, Any]:
+        """Return what is logged of it, by name."""
+        found: dict[str, Any] = {
+            "train/loss": self.loss,
+            "train/grad_norm": self.grad_norm,
+            "train/lr": self.lr,
+            TOKENS: self.num_before,
+        }
+        if self.seconds > 0:
+            found["train/tokens_per_s"] = self.num_tokens / self.seconds
+            found["train/data_wait_pct"] = 100.0 * self.wait_s / self.seconds
+        return found
 
 
 class Engine:
@@ -259,6 +275,7 @@ class Update:
         norm = self._finish_gradients(tokens)
         lr = engine.lr()
         skipped = engine.advance(tokens)
+        before = engine.state.loop.seen()
         self._count(tokens)
         self._done(
             Result(
@@ -266,6 +283,7 @@ class Update:
                 loss=nll / tokens if not isinstance(tokens, (int, float)) or tokens else math.nan,
                 grad_norm=norm,
                 num_tokens=tokens,
+                num_before=before,
                 lr=lr,
                 seconds=engine.clock() - self._began,
                 wait_s=engine.batches.wait_s,

@@ -250,3 +250,19 @@ def make_world(tmp_path: Path) -> Callable[..., World]:
 @pytest.fixture
 def world(make_world: Callable[..., World]) -> World:
     return make_world()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """The folder of a remote; not made yet."""
+    return tmp_path / "lab"
+
+
+@pytest.fixture
+def two(make_world: Callable[..., World], lab: Path) -> tuple[World, World]:
+    """Two stores in two repositories with a remote in common."""
+    from tests.actions.exchanged import linked  # which is about worlds itself
+
+    worlds = make_world("one"), make_world("two")
+    linked(lab, *worlds)
+    return worlds

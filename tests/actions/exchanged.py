@@ -38,10 +38,12 @@ def pushed(world: World, *runs: str, dry_run: bool = False, code: bool = True) -
         return push(reader, remote, runs or None, worktree=worktree, dry_run=dry_run)
 
 
-def pulled(world: World, *words: str, dry_run: bool = False, code: bool = True) -> Exchanged:
+def pulled(
+    world: World, *words: str, where: str = "", dry_run: bool = False, code: bool = True
+) -> Exchanged:
     worktree = world.worktree if code else None
-    remote = find_remote(world.store.layout)
-    return pull(world.store, remote, words, worktree=worktree, dry_run=dry_run)
+    remote, filters = find_remote(world.store.layout), [where] if where else []
+    return pull(world.store, remote, words, where=filters, worktree=worktree, dry_run=dry_run)
 
 
 def outcomes(done: Exchanged) -> dict[str, str]:
@@ -96,7 +98,7 @@ def resumed(world: World, run: str, *, state: str = "finished", step: int = 400)
     """Add a second attempt with points, a checkpoint and new summaries."""
     layout = RunLayout(world.folder(run))
     layout.attempt(2).mkdir()
-    write_json(layout.attempt(2) / "owner.json", {**owner.describe(), "start": -1})
+    write_json(layout.attempt(2) / "owner.json", {**owner.describe(), "start": -step})
     pin = layout.attempt(1) / "pin.json"
     (layout.attempt(2) / "pin.json").write_bytes(
         pin.read_bytes().replace(b'"attempt":1', b'"attempt":2')

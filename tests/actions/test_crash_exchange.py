@@ -16,7 +16,7 @@ from expdb.store.ops import read_ops
 from expdb.store.points import read_series
 from expdb.store.runs import read_run
 from tests.actions.conftest import World
-from tests.actions.exchanged import MakeWorld, contents, linked, pulled, pushed, resumed, rich
+from tests.actions.exchanged import contents, pulled, pushed, resumed, rich
 from tests.faults.conftest import mount
 from tests.faults.counting import Tally
 from tests.faults.killing import Child, Trap
@@ -28,18 +28,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> Tally:
     return Tally(request.node)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    return tmp_path / "lab"
-
-
-@pytest.fixture
-def two(make_world: MakeWorld, lab: Path) -> tuple[World, World]:
-    worlds = make_world("one"), make_world("two")
-    linked(lab, *worlds)
-    return worlds
 
 
 def points(folder: Path) -> list[float]:

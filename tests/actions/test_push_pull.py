@@ -34,19 +34,6 @@ from tests.actions.exchanged import (
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    return tmp_path / "lab"
-
-
-@pytest.fixture
-def two(make_world: MakeWorld, lab: Path) -> tuple[World, World]:
-    """Two stores in two repositories with a remote in common."""
-    worlds = make_world("one"), make_world("two")
-    linked(lab, *worlds)
-    return worlds
-
-
 def test_a_run_goes_there_and_comes_back_byte_for_byte(two: tuple[World, World], lab: Path) -> None:
     one, other = two
     runs = [rich(one), rich(one, "Exp/01 ü", state="failed")]

@@ -11,7 +11,8 @@ import pytest
 
 import expdb
 from expdb.actions.exchange import Exchanged
-from expdb.store import fold_parts, recorder
+from expdb.actions.rm import plan_removal, remove
+from expdb.store import fold_parts, owner, recorder
 from expdb.store.layout import RunLayout
 from expdb.store.marks import add_mark
 from expdb.store.parts import read_folded, read_list
@@ -22,9 +23,7 @@ from expdb.store.series import load
 from expdb.store.status import read_status, write_status
 from tests.actions.conftest import World
 from tests.actions.exchanged import (
-    MakeWorld,
     contents,
-    linked,
     outcomes,
     pulled,
     pushed,
@@ -37,18 +36,6 @@ from tests.faults.lives import unsound
 pytestmark = pytest.mark.slow
 
 Two = tuple[World, World]
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    return tmp_path / "lab"
-
-
-@pytest.fixture
-def two(make_world: MakeWorld, lab: Path) -> Two:
-    worlds = make_world("one"), make_world("two")
-    linked(lab, *worlds)
-    return worlds
 
 
 def there(lab: Path, run: str) -> Path:
@@ -166,10 +153,23 @@ def test_a_run_that_went_on_in_both_places_is_refused_by_name(two: Two, lab: Pat
     assert outcomes(pushed(one)) == {run: "updated", fine: "same"}
     before = contents(there(lab, run)), contents(other.folder(run))
     done: list[Exchanged] = [pushed(other), pulled(other)]
+    host = owner.describe()["host"]
     for one_way in done:
         assert outcomes(one_way) == {run: "refused", fine: "same"}
-        assert "attempts/2/" in one_way.of("refused")[0].why
+        [refused] = one_way.of("refused")
+        assert refused.why == (
+            f"it went on in both places: here on {host} to step 500, in lab on {host} to step 400"
+        )
+        assert refused.hint == (
+            f"take that of lab: expdb rm {run}, then expdb pull lab {run};"
+            " the one here stays in the trash"
+        )
     assert (contents(there(lab, run)), contents(other.folder(run))) == before
+    # The hint holds.
+    with other.reader() as reader:
+        remove(reader, plan_removal(reader, [run]), worktree=other.worktree)
+    assert outcomes(pulled(other, run)) == {run: "new"}
+    assert contents(other.folder(run)) == contents(one.folder(run))
 
 
 def test_a_checkpoint_that_a_later_attempt_saved_again_takes_its_place(two: Two, lab: Path) -> None:

@@ -16,9 +16,7 @@ from expdb.store.remotes import read_remotes
 from expdb.store.runs import read_run
 from tests.actions.conftest import World
 from tests.actions.exchanged import (
-    MakeWorld,
     contents,
-    linked,
     outcomes,
     pulled,
     pushed,
@@ -87,18 +85,6 @@ HARMS: dict[str, Harm] = {
     ),
     "a file name that is no text": lambda run: (run / os.fsdecode(b"a\xff")).write_text("x"),
 }  # fmt: skip
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    return tmp_path / "lab"
-
-
-@pytest.fixture
-def two(make_world: MakeWorld, lab: Path) -> tuple[World, World]:
-    worlds = make_world("one"), make_world("two")
-    linked(lab, *worlds)
-    return worlds
 
 
 @pytest.mark.parametrize("harm", HARMS)

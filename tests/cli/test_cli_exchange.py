@@ -81,6 +81,19 @@ def test_runs_are_chosen_by_words_and_by_a_filter(clone, mine) -> None:
     )  # fmt: skip
 
 
+def test_a_pull_takes_the_filter_of_push(clone, mine) -> None:
+    assert mine("push").code == 0
+    failed = mine("ls", "-w", "state = failed", "-q").out.split()
+    assert len(failed) == 1
+    assert clone("pull", "-w", "state = failed", "-q").out.split() == failed
+    assert clone("pull", "lab", "exp01", "-w", "state = failed").code == 2
+    done = clone("pull", "-w", "seed = 99")
+    assert (done.code, done.err) == (
+        3,
+        "error: the filter selects no run of lab\nhint: what it has: expdb pull lab --dry-run\n",
+    )
+
+
 def test_other_content_is_refused_with_exit_4_and_named(clone, own_lab, mine, tmp_path) -> None:
     assert mine("push").code == 0
     run = mine("show", "exp01", "-q").out.strip()

@@ -13,6 +13,7 @@ from expdb.actions.undo import undo_goal
 from expdb.errors import Refused
 from expdb.git.restore import verify
 from expdb.git.snapshot import take_pin
+from expdb.git.status import read_edits
 from expdb.git.worktree import WorkTree, find_worktree
 from expdb.store.store import open_store
 from tests.git.states import STATES
@@ -72,9 +73,9 @@ def test_a_rollback_is_undone_or_refused(repo, tmp_path, state):
     done = carry_out(store, worktree, goal)
     assert done.edited_outside == ()
     assert verify(worktree, tree, done.change.rows) == []
-    assert not {path for path, _ in worktree.edits()} & {row.path for row in done.change.rows} - (
-        set(work.text("diff", "--cached", "--name-only", "-z").split("\0"))
-    )
+    assert not {path for path, _ in read_edits(worktree)} & {
+        row.path for row in done.change.rows
+    } - (set(work.text("diff", "--cached", "--name-only", "-z").split("\0")))
     now = work.fingerprint()
     assert {k: v for k, v in now.items() if k != index} == {
         k: v for k, v in prints.items() if k != index

@@ -6,6 +6,7 @@ import pytest
 
 from expdb.git.command import GitError, GitTimeout, git
 from expdb.git.diff import has_object, tree_diff
+from expdb.git.status import read_edits
 from expdb.git.used import used_files
 from expdb.git.worktree import Unavailable, find_worktree, without_user
 
@@ -40,7 +41,7 @@ def test_edits_have_one_letter_each(repo):
     repo.write("un tracked/ä.py", "u\n")
     before = repo.fingerprint()
     worktree = find_worktree(repo.top)
-    assert sorted(worktree.edits()) == [
+    assert sorted(read_edits(worktree)) == [
         ("?", "un tracked/ä.py"),
         ("A", "added.py"),
         ("D", "model.py"),

@@ -16,6 +16,8 @@ from expdb.model import Run, RunState
 from expdb.query.results import Outcome
 from expdb.query.why import why
 from expdb.query.why_results import Cause, Why
+from expdb.report.style import Style
+from expdb.report.why import render
 from expdb.store.store import Store
 from tests.query.made import make_run, make_store, write_run
 
@@ -102,6 +104,20 @@ def test_of_eight_runs_the_planted_key_is_named_and_the_others_are_within_noise(
     for one in (*causes.values(), *(beside[name] for name in ("optim.wd", "loop.ema"))):
         assert one.effect is not None
         assert one.effect.outcome is Outcome.NO_DIFFERENCE
+
+
+@pytest.mark.parametrize("planted", ["optim.lr", "model.width", "data.seq"])
+def test_of_eight_runs_the_text_names_the_planted_key_and_no_other(
+    store: Store, planted: str
+) -> None:
+    lines = render(asked(store, eight(planted), "r3aaaaaaaa"), Style())
+    said = {key: "" for key in ("optim.lr", "model.width", "data.seq", "optim.wd", "loop.ema")}
+    for key in said:
+        said[key] = [line for line in lines if line.startswith(f"{key} ")][-1]
+    assert "  worse  " in said.pop(planted)
+    assert all("  within noise  " in line for line in said.values())
+    [cause] = [line for line in lines if line.startswith("cause ")]
+    assert cause.split()[1] == planted
 
 
 @pytest.mark.parametrize("planted", ["optim.wd", "loop.clip", "loop.ema"])

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 import expdb
+from expdb.cli.main import main
 from expdb.errors import Unsupported
 from expdb.model import Run
 from expdb.store import checkpoints
@@ -73,6 +74,15 @@ def crashed(store: Path, steps: tuple[int, ...], change: str = "") -> RunLayout:
 
 def read(store: Path, layout: RunLayout) -> Run:
     return read_run(layout.root, store_root=store)
+
+
+def shown(store: Path, layout: RunLayout, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `show` says of the checkpoints."""
+    capsys.readouterr()
+    assert main(["--store", str(store), "show", layout.id]) == 0
+    text = capsys.readouterr().out
+    [line] = [one for one in text.splitlines() if one.startswith("  checkpoints  ")]
+    return line.removeprefix("  checkpoints  ")
 
 
 # ------------------------------------------------------------------------------------------- A35
@@ -145,7 +155,7 @@ def test_case_a35_killed_in_a_save_there_is_the_old_one_or_the_whole_new_one(
 
 
 def test_case_a35_the_one_being_written_by_a_live_process_is_not_corrupt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "runs"
     may_go, is_there = threading.Event(), threading.Event()
@@ -171,8 +181,22 @@ def test_case_a35_the_one_being_written_by_a_live_process_is_not_corrupt(
         assert last_good(layout) == (1, ())
         assert said(check(store).findings) == []
         assert checkpoints.temp_dir(layout, 2).is_dir()
+        assert found.saving == (2,)
+        assert shown(store, layout, capsys).endswith("; 2 in progress")
         may_go.set()
     assert [one.step for one in read(store, layout).checkpoints] == [1, 2]
+    assert read(store, layout).saving == ()
+    assert "in progress" not in shown(store, layout, capsys)
+
+
+def test_case_a35_what_a_killed_process_left_is_not_in_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs"
+    layout = crashed(store, (22,), "in a save")
+    assert checkpoints.temp_dir(layout, 23).is_dir()
+    assert (read(store, layout).state, read(store, layout).saving) == ("crashed", ())
+    assert shown(store, layout, capsys).startswith("22 (last); ")
 
 
 # ------------------------------------------------------------------------------------------- A38

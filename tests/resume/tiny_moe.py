@@ -174,7 +174,7 @@ def counted(state: expdb.State) -> dict[str, float]:
     """Return what is counted along the way."""
     router = state.models[""].mlp.router
     scale = {} if state.scaler is None else {"train/scale": state.scaler.get_scale()}
-    return {"train/tokens": state.loop.tokens, "train/load": router.load_E.max().item(), **scale}
+    return {"train/load": router.load_E.max().item(), **scale}
 
 
 def train(job: dict[str, Any]) -> None:

@@ -10,21 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from expdb.store import series
-from expdb.store.attempts import read_pin
 from expdb.store.files import write_json
-from expdb.store.journal import encode_header
 from expdb.store.layout import RunLayout
 from expdb.store.parts import read_list, write_list
-from expdb.store.points import read_series
-from expdb.store.runs import read_run
 from expdb.store.status import read_status, write_status
 from tests.store.fsck_made import (
-    CANONICAL,
     check,
     finished,
     flip,
-    killed,
+    line,
+    part,
     points,
     repair,
     said,
@@ -32,6 +27,7 @@ from tests.store.fsck_made import (
 )
 
 pytestmark = pytest.mark.slow
+
 
 MakeRun = Callable[..., RunLayout]
 
@@ -47,11 +43,6 @@ class Damage:
     lost: int = 0
 
 
-def part(layout: RunLayout) -> Path:
-    [path] = layout.points.glob("part-*.parquet")
-    return path
-
-
 def spoil(name: str, data: bytes) -> Callable[[RunLayout], object]:
     return lambda layout: (layout.root / name).write_bytes(data)
 
@@ -60,16 +51,6 @@ def cut(name: str, keep: int) -> Callable[[RunLayout], object]:
     def plant(layout: RunLayout) -> None:
         path = layout.root / name
         path.write_bytes(path.read_bytes()[:keep])
-
-    return plant
-
-
-def line(name: str, number: int, text: bytes) -> Callable[[RunLayout], object]:
-    def plant(layout: RunLayout) -> None:
-        path = layout.root / name
-        lines = path.read_bytes().split(b"\n")
-        lines[number - 1] = text
-        path.write_bytes(b"\n".join(lines))
 
     return plant
 
@@ -102,6 +83,8 @@ def doubled_part(layout: RunLayout) -> None:
 
 
 PART, LIST = "points/part-a1-r0-1-21.parquet", "attempts/1/rank-0.json"
+
+
 DAMAGES = {
     "part flipped": Damage(
         lambda at: flip(part(at), 60), (f"damaged {PART}",), "set aside in trash",
@@ -238,224 +221,3 @@ def check_nothing_gone(root: Path, held: dict[Path, bytes], name: str) -> None:
         is_list = path.name in ("status.json", "rank-0.json")
         is_list = is_list and name not in ("status damaged", "list damaged")
         assert is_same or data in kept or is_list, path.name
-
-
-# ---------------------------------------------------------------------- what is known afterwards
-
-
-def test_a_lost_part_leaves_what_is_known_of_its_series(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    layout = finished(make_run_dir)
-    known = series.load(layout.series_json).series
-    flip(part(layout), 60)
-    repair(store_root)
-    assert series.load(layout.series_json).series == known
-    problems: list[str] = []
-    read_series(layout.root, problems=problems)
-    assert problems == ["part-a1-r0-1-21.parquet is missing"]
-
-
-def test_a_lost_pin_says_so(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = finished(make_run_dir)
-    (layout.attempt(1) / "pin.json").write_bytes(b"?")
-    repair(store_root)
-    pin = read_pin(layout, 1).pin
-    assert (pin.commit, pin.reproducible) == (None, False)
-    assert pin.reasons == ("its pin.json was damaged and set aside by fsck",)
-
-
-def test_a_lost_status_is_written_from_the_points(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = finished(make_run_dir)
-    layout.status_json.write_bytes(b"")
-    repair(store_root)
-    status = read_status(layout)
-    assert (status.state, status.last_step, status.attempt) == ("crashed", 19, 1)
-    assert status.reason == "its status.json was damaged: how it ended is not known"
-    assert status.files["series.json"] == layout.series_json.stat().st_size
-
-
-def test_the_sound_lines_beside_a_damaged_one_stay(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = finished(make_run_dir)
-    line("marks.jsonl", 2, b"\xff{")(layout)
-    line("events.jsonl", 1, b"[3]")(layout)
-    repair(store_root)
-    run = read_run(layout.root, store_root=store_root)
-    assert run.notes == ("note 0", "note 2")
-    assert [event.step for event in run.events] == [1, 2]
-    assert run.problems == ()
-
-
-def test_a_set_aside_checkpoint_leaves_the_sound_ones(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    layout = finished(make_run_dir)
-    flip(layout.checkpoint(20) / "model.pt", 1)
-    [row], _ = repair(store_root)
-    run = read_run(layout.root, store_root=store_root)
-    assert [(item.step, item.complete) for item in run.checkpoints] == [(10, True)]
-    assert not any("step=20" in name for name in read_status(layout).files)
-    assert row.trash.startswith(".expdb/trash/fsck-")
-    assert (store_root / row.trash).exists()
-    assert (store_root / row.trash).with_name("optim.pt").exists()
-
-
-def test_a_config_comes_back_from_run_json(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = finished(make_run_dir)
-    layout.config_json.write_bytes(b"")
-    repair(store_root)
-    assert json.loads(layout.config_json.read_bytes()) == {"optim.lr": 0.003, "seed": 0}
-    assert json.loads(layout.run_json.read_bytes())["canonical"] == CANONICAL
-
-
-# ------------------------------------------------------------------------------------- journals
-
-
-def test_a_torn_journal_is_named_and_sealed(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = killed(make_run_dir)
-    before = points(layout)
-    [found] = check(store_root).findings
-    assert found.what == "rank-0.2.wal: torn at its end; all 9 whole frames kept"
-    assert (found.can_mend, found.points_lost) == (True, 0)
-    [row], left = repair(store_root)
-    assert (row.result, left.findings) == ("mended", [])
-    assert points(layout) == before
-    assert read_run(layout.root, store_root=store_root).series["val/loss"].count == 16
-
-
-def test_a_zeroed_journal_end_is_not_data(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = killed(make_run_dir, torn=bytes(4096))
-    before = points(layout)
-    [row], left = repair(store_root)
-    assert (row.result, left.findings, points(layout)) == ("mended", [], before)
-
-
-def test_damage_within_a_journal_keeps_what_is_behind_it(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    layout = killed(make_run_dir, torn=b"")
-    flip(layout.attempt(1) / "rank-0.2.wal", -150)
-    before = points(layout)
-    assert len(before) == 30
-    [found] = check(store_root).findings
-    assert "damaged after 6 whole frames; 2 of 2 behind it could be read" in found.what
-    assert (found.points_lost, found.is_least) == (1, True)
-    rows, left = repair(store_root)
-    assert (len(rows), left.findings, points(layout)) == (1, [], before)
-    assert [path.name for path in layout.attempt(1).glob("*.wal*")] == []
-    [kept] = (store_root / ".expdb/trash").rglob("rank-0.2.wal.damaged")
-    assert len(kept.read_bytes()) > 500
-
-
-def test_a_damaged_header_costs_nothing(make_run_dir: MakeRun, store_root: Path) -> None:
-    sound, layout = killed(make_run_dir, torn=b""), killed(make_run_dir, torn=b"")
-    flip(layout.attempt(1) / "rank-0.2.wal", 20)
-    assert len(points(layout)) == 16
-    [found] = check(store_root).findings
-    assert found.what == "the header of rank-0.2.wal is damaged; 8 whole frames behind it"
-    assert found.points_lost == 0
-    _, left = repair(store_root)
-    assert left.findings == []
-    assert points(layout) == points(sound)
-    assert check(store_root).findings == []
-    assert read_run(layout.root, store_root=store_root).series["val/loss"].count == 16
-
-
-def test_a_journal_that_was_set_beside_before_is_looked_through(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    from expdb.store.recover import recover
-
-    sound, layout = killed(make_run_dir, torn=b""), killed(make_run_dir, torn=b"")
-    flip(layout.attempt(1) / "rank-0.2.wal", 20)
-    recover(store_root, layout)
-    assert len(points(layout)) == 16
-    [found] = check(store_root).problems
-    assert found.path.endswith("attempts/1/rank-0.2.wal.damaged")
-    _, left = repair(store_root)
-    assert (left.findings, points(layout)) == ([], points(sound))
-
-
-def test_what_is_no_journal_is_set_aside(make_run_dir: MakeRun, store_root: Path) -> None:
-    layout = killed(make_run_dir)
-    layout.journal(1, 0, 9).write_bytes(b"something else")
-    before = points(layout)
-    repair(store_root)
-    assert points(layout) == before
-    assert check(store_root).findings == []
-    [kept] = (store_root / ".expdb/trash").rglob("rank-0.9.wal.damaged")
-    assert kept.read_bytes() == b"something else"
-
-
-def test_frames_of_another_run_are_not_taken(make_run_dir: MakeRun, store_root: Path) -> None:
-    other, layout = killed(make_run_dir, torn=b""), killed(make_run_dir, torn=b"")
-    repair(store_root)
-    data = other_journal(make_run_dir)
-    (layout.attempt(1) / "rank-0.7.wal.damaged").write_bytes(data)
-    before = points(layout)
-    repair(store_root)
-    assert points(layout) == before == points(other)
-    assert check(store_root).findings == []
-
-
-def other_journal(make_run_dir: MakeRun) -> bytes:
-    layout = killed(make_run_dir, torn=b"")
-    data = (layout.attempt(1) / "rank-0.2.wal").read_bytes()
-    shutil.rmtree(layout.root)
-    assert data.startswith(encode_header(run=layout.id, attempt=1, rank=0)[:6])
-    return data
-
-
-def test_a_lost_part_comes_back_from_a_journal_that_has_its_points(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    layout = killed(make_run_dir)
-    sound = points(layout)
-    repair(store_root)
-    assert [path.name for path in layout.attempt(1).glob("*.torn")] == ["rank-0.2.wal.torn"]
-    last = max(layout.points.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    flip(last, 80)
-    assert len(points(layout)) == 16
-    [found] = check(store_root).findings
-    assert found.what.endswith("its journal has them all")
-    assert (found.can_mend, found.points_lost) == (True, 0)
-    _, left = repair(store_root)
-    assert (left.findings, points(layout)) == ([], sound)
-    last.unlink()
-    assert said(check(store_root).findings) == [f"missing points/{last.name}"]
-    _, left = repair(store_root)
-    assert (left.findings, points(layout)) == ([], sound)
-
-
-def test_a_lost_list_beside_a_journal_costs_no_part(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    for spoiled in (b"{", None):
-        layout = killed(make_run_dir, torn=b"")
-        sound = points(layout)
-        if spoiled is None:
-            layout.parts_list(1, 0).unlink()
-        else:
-            layout.parts_list(1, 0).write_bytes(spoiled)
-        kind = "missing" if spoiled is None else "damaged"
-        assert said(check(store_root).problems) == [f"{kind} attempts/1/rank-0.json"]
-        _, left = repair(store_root)
-        assert (left.findings, points(layout)) == ([], sound)
-        assert len(read_list(layout.parts_list(1, 0))) == 2
-
-
-def test_a_part_whose_frames_the_journal_still_has_is_left_to_the_recovery(
-    make_run_dir: MakeRun, store_root: Path
-) -> None:
-    layout = killed(make_run_dir, torn=b"")
-    sound = points(layout)
-    entries = read_list(layout.parts_list(1, 0))
-    before = (layout.attempt(1) / "rank-0.2.wal").read_bytes()
-    repair(store_root)
-    (layout.attempt(1) / "rank-0.2.wal").write_bytes(before)
-    write_list(layout.parts_list(1, 0), entries)  # as a kill between the part and its list leaves
-    write_json(layout.status_json, {"state": "running"})
-    assert check(store_root).findings == []
-    repair(store_root)
-    assert points(layout) == sound
-    assert check(store_root).findings == []

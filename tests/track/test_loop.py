@@ -32,7 +32,10 @@ class Test_the_order_of_things:
         """What happened, in order: points, evaluations, checkpoints."""
         told = []
         log, save = run.log, run.checkpoint
-        run.log = lambda m, step=None: (told.append((min(m), step)), log(m, step=step))
+        run.log = lambda m, step=None: (
+            told.append((min(set(m) - {"train/tokens"}), step)),
+            log(m, step=step),
+        )
         run.checkpoint = lambda step, s: (told.append(("save", step)), save(step, s))
         drive(run, state, evaluate=lambda k: {"val/loss": 1.0}, **options)
         return told
@@ -311,6 +314,30 @@ def test_the_loop_tells_the_console(run):
     assert run.console.steps[9][2]["eta_s"] > 0
     assert 0 < run.series("train/data_wait_pct")[3] < 100
     assert run.series("train/tokens_per_s")[3] == pytest.approx(2 / 0.75)
+
+
+class Test_tokens_seen:
+    """train/tokens at step k is what the weights with k updates have seen."""
+
+    def rows(self):
+        return Rows((torch.ones(3, 3).double(), torch.tensor([1, 1, 1]).double()),
+                    (torch.ones(3, 3).double(), torch.tensor([1, 0, 0]).double()))  # fmt: skip
+
+    def test_each_step_has_one_point_and_so_has_the_last_evaluation(self, run):
+        drive(run, linear(self.rows()), max_steps=4, eval_every=2, evaluate=lambda k: {})
+        points = [(step, value) for key, step, value in run.points if key == "train/tokens"]
+        assert points == [(0, 0), (1, 3), (2, 4), (3, 7), (4, 8)]
+
+    def test_a_resume_goes_on_with_the_count(self, run):
+        drive(run, linear(self.rows()), max_steps=3, save_every=3)
+        again = tiny.StandIn(run.layout.root, attempt=2, resumed_from=3)
+        drive(again, linear(self.rows()), max_steps=5)
+        assert run.series("train/tokens") == {0: 0, 1: 3, 2: 4, 3: 7}
+        assert again.series("train/tokens") == {3: 7, 4: 10, 5: 11}  # these rows begin anew
+
+    def test_an_evaluation_may_say_it_itself(self, run):
+        drive(run, linear(self.rows()), max_steps=1, evaluate=lambda k: {"train/tokens": 5.0 + k})
+        assert run.series("train/tokens") == {0: 5.0, 1: 6.0}
 
 
 def test_a_loop_draws_nothing_itself(run):

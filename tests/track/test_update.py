@@ -243,6 +243,8 @@ def test_on_a_cuda_device_no_step_waits_for_it(run, precision):
     assert len(losses) == 12
     assert all(map(math.isfinite, losses))
     assert state.loop.tokens == run.num_tokens == 12 * 2 * 2 * tiny.LENGTH
+    seen = [int(value) for value in run.series("train/tokens").values()]
+    assert seen == [step * 2 * 2 * tiny.LENGTH for step in range(13)]
 
 
 def test_a_factor_on_the_device_scales_gradients_of_every_precision():

@@ -40,6 +40,7 @@ run nobody here knows whether it is dead."""
 DEFAULT: tuple[Which, ...] = ("missing",)
 CUT_OFF = ("crashed", "preempted")
 CALLBACK = "hydra/callbacks="
+SLURM = "expdb.slurm."
 
 
 def plan_run(
@@ -50,6 +51,7 @@ def plan_run(
     words: Sequence[str] = (),
     which: Collection[Which] = DEFAULT,
     most: int | None = None,
+    slurm: Mapping[str, Any] | None = None,
 ) -> RunPlan:
     """Return the jobs that would train what is declared.
 
@@ -60,6 +62,7 @@ def plan_run(
         words: experiments, `exp01` or `exp01:s2`; none: all.
         which: which of them get a job, by how they stand.
         most: so many jobs at most.
+        slurm: what to ask of SLURM besides what `expdb.slurm` of each job says; None: not asked.
 
     Raises:
         NotFound: a word names nothing that is declared.
@@ -78,7 +81,11 @@ def plan_run(
     asked = {*which, *(FOR.values() if "all" in which else ())}
     needed = [one for one in stand if FOR.get(one.state) in asked]
     maker = _Maker(
-        reader=reader, start=_start(reader, declared), costs=_costs(reader), known=_known(reader)
+        reader=reader,
+        start=_start(reader, declared),
+        costs=_costs(reader),
+        known=_known(reader),
+        slurm=slurm,
     )
     jobs = [
         maker.job(declared, one, wanted[one.experiment, one.variant, one.seed]) for one in needed
@@ -211,6 +218,7 @@ class _Maker:
     start: tuple[tuple[str, ...], bool, tuple[str, ...]]
     costs: Mapping[str, float]
     known: Mapping[tuple[str, str, int | None], list[str]]
+    slurm: Mapping[str, Any] | None
 
     def job(self, declared: Declaration, one: Standing, wanted: DeclaredRun) -> Job:
         """Return the job, which goes on with a run that was cut off where there is a checkpoint."""
@@ -238,7 +246,21 @@ class _Maker:
             estimate_s=estimate,
             digest=wanted.digest,
             known=frozenset(self.known.get(_place(one), ())),
+            slurm={} if self.slurm is None else {**_slurm(wanted), **self.slurm},
         )
+
+
+def _slurm(wanted: DeclaredRun) -> dict[str, Any]:
+    """Return the section `expdb.slurm` of a config."""
+    found: dict[str, Any] = {}
+    for key, value in digest.flatten(wanted.canonical).items():
+        if key.startswith(SLURM) and value != {}:
+            name, _, inner = key.removeprefix(SLURM).partition(".")
+            if inner:
+                found.setdefault(name, {})[inner] = value
+            else:
+                found[name] = value
+    return found
 
 
 def _code(config: Mapping[str, Any]) -> Mapping[str, Any]:

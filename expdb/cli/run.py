@@ -34,7 +34,7 @@ MAX_JOBS = 10_000
     "workers",
     metavar="N",
     type=options.Whole(1, 1000),
-    help="So many processes at once (1), or jobs in SLURM's queue (all).",
+    help="So many processes at once (1), each with a GPU of its own; in SLURM's queue (all).",
 )
 @click.option(
     "--on",

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from expdb.actions.run.begun import Taken
+from expdb.actions.run.gpus import Gpus, devices_for
 from expdb.actions.run.process import Site, begin
 from expdb.actions.run.results import Ended, Job, RunPlan, RunResult, Source
 from expdb.actions.run.workers import Begin, Tell, Workers
@@ -98,7 +99,8 @@ def run_jobs(
         mine, others = _take(store, plan, worktree, source, held)
         announce(source)
         tree = worktree if isinstance(worktree, WorkTree) else None
-        site = Site(store=store, folder=plan.folder, worktree=tree, source=source)
+        gpus = Gpus(devices_for(workers) if on == "local" else ())
+        site = Site(store=store, folder=plan.folder, worktree=tree, source=source, gpus=gpus)
         leaves = on == "slurm"
         pool = Workers(site, start, workers=workers, tell=tell, hang_up_leaves=leaves)
         ended = pool.work(mine, before=others)

@@ -6,7 +6,6 @@ Invariant: nothing is written and nothing is started.
 from __future__ import annotations
 
 import difflib
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from expdb import digest
+from expdb.actions.run.costs import Costs, costs
 from expdb.actions.run.results import Job, RunPlan, Which
 from expdb.errors import BadInput, NotFound, Refused
 from expdb.git.worktree import Unavailable, find_worktree
@@ -83,7 +83,7 @@ def plan_run(
     maker = _Maker(
         reader=reader,
         start=_start(reader, declared),
-        costs=_costs(reader),
+        costs=costs(reader, sorted({one.experiment for one in needed})),
         known=_known(reader),
         slurm=slurm,
     )
@@ -188,19 +188,6 @@ def _start(reader: Reader, declared: Declaration) -> tuple[tuple[str, ...], bool
     return start, declared.group in names, own
 
 
-def _costs(reader: Reader) -> Mapping[str, float]:
-    """Return experiment -> median seconds of its finished runs, of all runs under an empty text."""
-    sql = """
-        SELECT experiment, (ended_at_ms - created_at_ms) / 1000.0 FROM runs
-        WHERE state = 'finished' AND ended_at_ms >= created_at_ms AND host IS NOT NULL
-    """
-    taken: dict[str, list[float]] = defaultdict(list)
-    for experiment, seconds in reader.rows(sql):
-        taken[experiment].append(float(seconds))
-        taken[""].append(float(seconds))
-    return {name: statistics.median(values) for name, values in taken.items()}
-
-
 def _known(reader: Reader) -> Mapping[tuple[str, str, int | None], list[str]]:
     found: dict[tuple[str, str, int | None], list[str]] = defaultdict(list)
     for experiment, variant, seed, run in reader.rows(
@@ -216,7 +203,7 @@ class _Maker:
 
     reader: Reader
     start: tuple[tuple[str, ...], bool, tuple[str, ...]]
-    costs: Mapping[str, float]
+    costs: Costs
     known: Mapping[tuple[str, str, int | None], list[str]]
     slurm: Mapping[str, Any] | None
 
@@ -224,7 +211,7 @@ class _Maker:
         """Return the job, which goes on with a run that was cut off where there is a checkpoint."""
         start, is_in_base, end = self.start
         chosen = choice(declared.group, one.experiment, is_in_base=is_in_base)
-        estimate = self.costs.get(one.experiment, self.costs.get(""))
+        estimate = self.costs.of(one.experiment, wanted)
         resumes = step = None
         own: tuple[str, ...] = ()
         if one.state in CUT_OFF and one.run is not None:

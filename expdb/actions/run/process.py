@@ -17,6 +17,7 @@ from typing import Final
 from expdb.actions.child import end_group, program, with_parent
 from expdb.actions.place import Place, throwaway
 from expdb.actions.run.begun import Exit, Taken
+from expdb.actions.run.gpus import Gpus
 from expdb.actions.run.recorded import Recorded, recorded_by
 from expdb.actions.run.results import Job, Source
 from expdb.errors import Refused
@@ -39,6 +40,7 @@ class Site:
     """Where the command is started, in the user's work tree."""
     worktree: WorkTree | None
     source: Source
+    gpus: Gpus
 
 
 class Process:
@@ -110,12 +112,13 @@ def begin(site: Site, taken: Taken) -> Process:
     log = jobs.log_path(site.store.layout, job.key)
     log.unlink(missing_ok=True)
     place = place_of(site, taken)
+    device = taken.own.enter_context(site.gpus.one())
     # What a script prints is not redacted, as what a run keeps is: it is for its owner alone.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
         child = subprocess.Popen(
             program(job.argv),
             cwd=folder_of(site, place),
-            env=_environment(site, place),
+            env={**_environment(site, place), **device},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

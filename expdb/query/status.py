@@ -21,7 +21,7 @@ from expdb.query.declared_results import Declaration
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow
-from expdb.query.runs import baseline_row, default_objective, run_rows
+from expdb.query.runs import any_has_gates, baseline_row, default_objective, run_rows
 from expdb.query.standing import Standing, standings
 from expdb.query.status_results import StatusRow, StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
-HAS_GATES = """
-    SELECT 1 FROM runs
-    WHERE id IN (SELECT unnest(?)) AND settings LIKE '%"gates": {"%' LIMIT 1
-"""
 
 
 def store_status(
@@ -90,7 +86,7 @@ def _code_of(declared: Declaration | None, cwd: Path) -> WorkTree | None:
 def _gates(reader: Reader, stand: Sequence[Standing]) -> Mapping[str, tuple[GateResult, ...]]:
     """Return run -> how it stands to its gates, of the runs that are up to date."""
     runs = [one.run for one in stand if one.run is not None and one.state == "up to date"]
-    if not runs or not reader.rows(HAS_GATES, [runs]):
+    if not any_has_gates(reader, runs):
         return {}
     from expdb.query.gates import own_results  # few runs have gates, and each class costs time
 

@@ -5,6 +5,7 @@ Invariant: git's own index is not written; what git cannot tell is said in plain
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,8 +51,8 @@ def store_status(
         Corrupt: the config of a run that has to be compared with what is declared is damaged.
     """
     warnings: list[str] = []
-    worktree = _code_of(declared, cwd)
-    stand = [] if declared is None else standings(reader, declared, worktree)
+    here = find_worktree(cwd)
+    stand = [] if declared is None else standings(reader, declared, _code_of(declared, cwd, here))
     chosen = [one.run for one in stand if one.run is not None]
     sql = f"{NEWEST_OF_EACH} OR r.id IN (SELECT unnest(?))"
     order = "r.experiment, r.variant, r.seed NULLS FIRST"
@@ -65,7 +66,7 @@ def store_status(
     counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
     num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
     return StoreStatus(
-        work_tree=work_tree_status(reader, cwd=cwd, head=head, baseline=baseline),
+        work_tree=work_tree_status(reader, here, head=head, baseline=baseline),
         store=reader.store.name,
         num_runs=num_runs,
         bytes=int(size),
@@ -77,10 +78,22 @@ def store_status(
     )
 
 
-def _code_of(declared: Declaration | None, cwd: Path) -> WorkTree | None:
-    """Return the work tree that holds what is declared."""
-    found = find_worktree(cwd if declared is None else declared.entry.folder)
+def _code_of(declared: Declaration, cwd: Path, here: WorkTree | Unavailable) -> WorkTree | None:
+    """Return the work tree that holds what is declared, mostly the one around `cwd`."""
+    folder = declared.entry.folder
+    found = here if _is_same(folder, cwd, here) else find_worktree(folder)
     return None if isinstance(found, Unavailable) else found
+
+
+def _is_same(folder: Path, cwd: Path, here: WorkTree | Unavailable) -> bool:
+    """Tell whether no other work tree can be around a folder, without asking git."""
+    if isinstance(here, Unavailable):
+        return folder == cwd
+    inside, top = Path(os.path.realpath(folder)), Path(os.path.realpath(here.top))
+    if not inside.is_relative_to(top):
+        return False
+    above = (inside, *inside.parents)
+    return not any(os.path.lexists(one / ".git") for one in above[: above.index(top)])
 
 
 def _gates(reader: Reader, stand: Sequence[Standing]) -> Mapping[str, tuple[GateResult, ...]]:
@@ -146,10 +159,13 @@ def _place(row: StatusRow) -> tuple[str, str, bool, int]:
 
 
 def work_tree_status(
-    reader: Reader, *, cwd: Path, head: RunAt | None, baseline: RunRow | None
+    reader: Reader,
+    worktree: WorkTree | Unavailable,
+    *,
+    head: RunAt | None,
+    baseline: RunRow | None,
 ) -> WorkTreeStatus:
-    """Return how the work tree around `cwd` stands against HEAD, or git's HEAD if it is not set."""
-    worktree = find_worktree(cwd)
+    """Return how a work tree stands against HEAD, or git's HEAD if it is not set."""
     found = run_rows(reader, where="r.id = ?", params=[head.run], head=head) if head else []
     head_row = found[0] if found else None
     step = head.step if head is not None else None

@@ -190,7 +190,7 @@ def test_the_base_itself_may_be_what_is_wrong(tmp_path: Path) -> None:
 def test_every_value_says_where_it_is_from(entry: Entry) -> None:
     found = explain(entry, "exp02", directory=entry.folder.parent)
     rows = {row.key: row for row in found.rows}
-    assert (found.num_keys, found.standing) == (len(rows), "no store here")
+    assert (found.num_keys, found.stands) == (len(rows), None)
     said = {
         key: (row.value, row.where, row.was and (row.was.value, row.was.where))
         for key, row in rows.items()
@@ -229,7 +229,8 @@ def test_how_a_run_stands_to_its_config(world: World, entry: Entry) -> None:
     run = world.run("exp01", canonical=read_config(config).canonical)
     with world.reader() as reader:
         found = explain(entry, "exp01", directory=entry.folder, reader=reader)
-    assert found.standing == f"up to date ({run[:4]})"
+    (one,) = found.stands or ()
+    assert (one.run, one.seed, one.state) == (run, 0, "up to date")
 
 
 # -------------------------------------------------------------------------------- which config

@@ -147,13 +147,19 @@ def _run(
     if dry_run or not plan.jobs:
         if form == "json":
             out.json(report.json_of_run(plan, None, workers=workers, cost_s=cost_s))
-        return ExitCode.OK
+        return _code(ExitCode.OK, words, plan)
     told = _Told(out, form, places=_shown(store.layout.jobs, context) if on == "slurm" else "")
     result = run_jobs(
         store, plan, workers=workers, in_place=in_place, on=on, announce=told.source,
         tell=told.going,
     )  # fmt: skip
-    return _end(context, plan, result, workers, cost_s, form)
+    return _code(_end(context, plan, result, workers, cost_s, form), words, plan)
+
+
+def _code(code: int, words: tuple[str, ...], plan: RunPlan) -> int:
+    """Return the exit code: what was asked for by name and cannot be trained is not done."""
+    is_short = bool(words) and bool(plan.invalid)
+    return ExitCode.CONDITION_FALSE if is_short and code == ExitCode.OK else code
 
 
 def _say_plan(

@@ -55,6 +55,7 @@ FILES = {
     "exp/tag.yaml": f'{G}a: !!python/object/apply:os.system ["touch /tmp/expdb-was-here"]\n',
     "exp/empty.yaml": "",
     "exp/subtree.yaml": f"{G}exp:\n  optim: {{lr: 1}}\n",
+    "exp/resolver.yaml": f"{G}optim: {{wd: '${{mine:3}}'}}\n",
     "exp/setting.yaml": f"{G}expdb: {{keeep: 1}}\n",
     "exp/sweep.yaml": f"{G}hydra:\n  sweeper:\n    params:\n      +optim.lr: 1,2\n"
     "      optim.lrr: 1,2\n",
@@ -149,6 +150,7 @@ FIX = {
     "setting": "no setting is called expdb.keeep; nearest: expdb.keep",
     "sweep": "hydra.sweeper.params: optim.lr is in the config already: write it without `+`",
     "old": "ends in .yml: Hydra reads .yaml only",
+    "resolver": "optim.wd needs the resolver mine: declare expdb.resolvers.mine: MODULE:FUNCTION",
 }
 
 

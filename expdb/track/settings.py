@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "experiment_key": "exp",
     "labels": [],
     "study": None,
+    "entry": None,
     "digest": {
         "ignore": [
             "expdb", "hydra", "loop.num_workers", "loop.device", "loop.print_every", "loop.log_dir",
@@ -53,7 +54,7 @@ DEFAULTS: dict[str, Any] = {
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
 FREE = frozenset(
-    ["store", "resume", "fork", "mode", "keep", "study", "resolvers", "gates", "slurm"]
+    ["store", "resume", "fork", "mode", "keep", "study", "entry", "resolvers", "gates", "slurm"]
 )
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {

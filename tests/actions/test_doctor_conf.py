@@ -260,6 +260,23 @@ def test_the_config_of_a_script_is_found_without_running_it(world: World) -> Non
         assert find_entry([world.top], world.store).name == "train"
 
 
+def test_a_script_is_declared_before_anything_has_run(world: World) -> None:
+    main = "import hydra\n@hydra.main(version_base=None, config_path='conf', config_name='{}')\n"
+    world.write(
+        {
+            "pretrain.py": main.format("pretrain") + "def main(cfg): pass\n",
+            "train.py": main.format("train") + "def main(cfg): pass\n",
+        }
+    )
+    files = {"train.yaml": "a: 1\n", "pretrain.yaml": "a: 2\n"}
+    make_conf(world.top, {**files, "expdb/default.yaml": "entry: pretrain.py\n"})
+    found = find_entry([world.top], world.store)
+    assert (found.name, found.script) == ("pretrain", "pretrain.py")
+    for said in ("entry: null", "entry: gone.py", "entry: ../x.py", "entry: [a]", "entry: {", ""):
+        (world.top / "conf/expdb/default.yaml").write_text(said + "\n")
+        assert find_entry([world.top], world.store).name == "train"
+
+
 def test_no_config_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"no conf/train\.yaml here"):
         find_entry([tmp_path])

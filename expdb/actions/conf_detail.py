@@ -15,13 +15,16 @@ from typing import Any
 from expdb import digest
 from expdb.actions.conf_check import check_experiment
 from expdb.errors import BadInput, NotFound
+from expdb.git.worktree import Unavailable, find_worktree
 from expdb.index.reader import Reader
-from expdb.model import RunState
 from expdb.query.composed import Config, Failure, Layer, composer
 from expdb.query.composed_files import Unreadable, read_config_file
 from expdb.query.conf import Conf, ignored_keys, open_conf, settings_of
+from expdb.query.declared_results import Declaration
+from expdb.query.declaring import declare
 from expdb.query.entry import Entry
-from expdb.text import plain, short_id
+from expdb.query.standing import Standing, standings
+from expdb.text import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,8 @@ class ConfDetail:
     """The experiment that it extends, else `base`: the config without an experiment."""
     changed: tuple[str, ...]
     """Keys whose value the base has not; those that it lacks are marked in `rows`."""
-    standing: str
-    """Whether a run has this config: `up to date (t1h6)`."""
+    stands: tuple[Standing, ...] | None
+    """How each run that it declares stands to it, as in `status`; None where there is no store."""
     rows: tuple[KeyRow, ...]
     """Those that an experiment's file says first, then all others by key."""
     remarks: tuple[str, ...] = ()
@@ -88,6 +91,7 @@ def explain(
         said = _said(made.layers(config.overrides), entry, directory)
         base = made.compose()
         under = _said(made.layers([]), entry, directory) if isinstance(base, Config) else {}
+        stands = _stands(reader, entry, conf, name)
     ignore, seed_key = ignored_keys(settings_of(config))
     canonical = config.composed.canonical
     counted = digest.counted(canonical, ignore=ignore, seed_key=seed_key)
@@ -107,7 +111,7 @@ def explain(
         digest=digest.digest(canonical, ignore=ignore, seed_key=seed_key),
         base=row.base,
         changed=row.changed,
-        standing=_standing(reader, name, config, ignore, seed_key),
+        stands=stands,
         rows=tuple(rows),
         remarks=row.remarks,
     )
@@ -160,25 +164,13 @@ def _own_files(conf: Conf, entry: Entry, directory: Path) -> set[str]:
     return {os.path.relpath(folder / f"{name}.yaml", directory) for name in conf.files}
 
 
-def _standing(
-    reader: Reader | None, name: str, config: Config, ignore: Sequence[str], seed_key: str
-) -> str:
-    """Return how the newest finished run of an experiment stands to its config."""
+def _stands(
+    reader: Reader | None, entry: Entry, conf: Conf, name: str
+) -> tuple[Standing, ...] | None:
+    """Return how the runs of an experiment stand to it; None without a store."""
     if reader is None:
-        return "no store here"
-    sql = """
-        SELECT id FROM runs WHERE experiment = ? AND variant = '' AND state = ?
-        ORDER BY created_at_ms DESC, id DESC LIMIT 1
-    """
-    found = reader.rows(sql, [name, str(RunState.FINISHED)])
-    if not found:
-        return "no finished run"
-    run = reader.run(str(found[0][0]))
-    short = short_id(run.id, reader.id_length)
-    keys = digest.differing(
-        run.canonical, config.composed.canonical, ignore=ignore, seed_key=seed_key
-    )
-    if not keys:
-        return f"up to date ({short})"
-    more = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
-    return f"differs from {short} in {plain(next(iter(keys)))}{more}"
+        return None
+    found = find_worktree(entry.folder)
+    worktree = None if isinstance(found, Unavailable) else found
+    declared = Declaration(entry=entry, group=conf.group, experiments=(declare(conf, name),))
+    return tuple(standings(reader, declared, worktree))

@@ -35,12 +35,17 @@ def init_store(
     return InitResult(path=str(store.root), id=store.id, created=created)
 
 
+PLACEHOLDERS = (".gitkeep", ".gitignore")
+"""What keeps an empty folder in git."""
+
+
 def _place(start: Path, folder: str | None, explicit: str | None) -> Path:
     if folder is not None:
         path = start / Path(folder).expanduser()
         if is_store(path) or not path.is_dir():
             return path
-        return path if not any(path.iterdir()) else path / DEFAULT_NAME
+        is_used = any(one.name not in PLACEHOLDERS for one in path.iterdir())
+        return path / DEFAULT_NAME if is_used else path
     if explicit:
         return start / Path(explicit).expanduser()
     found = nearest_store(start.absolute())

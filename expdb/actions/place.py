@@ -3,10 +3,14 @@
     <temp>/expdb-probe-<random>/owner.json                    who made it: host, boot, process
     <temp>/expdb-probe-<random>/expdb-probe-<random>/         the work tree
     <temp>/expdb-probe-<random>/store/                        the store of a probe
+    <temp>/expdb-job-<random>/slurm/                          what SLURM and a job tell each other
     <common git dir>/worktrees/expdb-probe-<random>/          git's entry of the work tree
 
-Invariant: nothing of it is left when the block ends, however it ends; what SIGKILL left is removed
-by the next command (`clear`), and what another living process uses is not touched.
+For a job of SLURM `<temp>` is `.expdb/jobs` of the store, which every node has to see.
+
+Invariant: nothing of it is left when the block ends, however it ends, unless it was handed to a job
+that goes on; what SIGKILL left is removed by the next command (`clear`), and what a living process
+or a job in SLURM's queue uses is not touched.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +28,9 @@ from typing import Any
 from expdb.errors import Corrupt, Refused
 from expdb.git.command import GitError
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
-from expdb.store import owner
+from expdb.store import jobs, owner
 from expdb.store.files import read_json, write_json
+from expdb.store.layout import StoreLayout
 from expdb.store.locate import PLACES
 
 OWNER = "owner.json"
@@ -33,12 +38,14 @@ CLAIM_S = 60.0
 """An entry without an owner may be of a process that is just making it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Place:
     """Where code runs that is not to see the work tree of the user."""
 
     folder: Path
     tree: WorkTree
+    is_left: bool = False
+    """Whether it stays when its block ends, for the job that holds it."""
 
     @property
     def store(self) -> Path:
@@ -47,33 +54,42 @@ class Place:
 
     def hold(self, pid: int) -> None:
         """Keep the place also as long as another process lives, should this one be killed."""
-        also = {**owner.describe(), "pid": pid, "start": owner.process_start(pid)}
+        self._say(also={**owner.describe(), "pid": pid, "start": owner.process_start(pid)})
+
+    def hold_for(self, job: Mapping[str, Any]) -> None:
+        """Keep the place also as long as a job is in SLURM's queue (`slurm.describe`)."""
+        self._say(**{owner.QUEUED_AS: dict(job)})
+
+    def _say(self, **more: Any) -> None:
         for path in (self.folder / OWNER, self.tree.private_dir / OWNER):
-            write_json(path, {**owner.describe(), "also": also}, durable=False)
+            write_json(path, {**owner.describe(), **more}, durable=False)
 
 
 @contextmanager
 def throwaway(
-    worktree: WorkTree, commit: str, *, prefix: str, keep: bool = False
+    worktree: WorkTree, commit: str, *, prefix: str, keep: bool = False, within: Path | None = None
 ) -> Iterator[Place]:
     """Make a place at the code of `commit`; it is gone when the block ends, unless `keep`.
 
-    `prefix` is one of `locate.PLACES`.
+    `prefix` is one of `locate.PLACES`; the place lies `within` a folder, else in that for temporary
+    files.
 
     Raises:
         Refused: git cannot write all of the code.
     """
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=within))
+    place = None
     try:
         write_json(folder / OWNER, owner.describe(), durable=False)
-        yield Place(folder=folder, tree=_work_tree(worktree, folder / folder.name, commit))
+        place = Place(folder=folder, tree=_work_tree(worktree, folder / folder.name, commit))
+        yield place
         if keep:
             write_json(folder / OWNER, {**owner.describe(), "kept": True}, durable=False)
     except BaseException:
         keep = False
         raise
     finally:
-        if not keep:
+        if not keep and not (place is not None and place.is_left):
             _remove(worktree, folder)
 
 
@@ -87,6 +103,19 @@ def clear(worktree: WorkTree) -> None:
             tree = _tree_of(entry)
             if tree is not None and _is_left(entry, tree.parent):
                 _remove(worktree, tree.parent)
+
+
+def clear_jobs(layout: StoreLayout) -> None:
+    """Remove the places in a store whose owners are gone, of which git may know nothing, and the
+    claims that count for nothing any more.
+    """
+    with suppress(OSError):
+        for path in sorted(layout.jobs.iterdir()):
+            known = _owner(path / OWNER) if path.name.startswith(PLACES) else None
+            if known is not None and owner.is_dead(known):
+                shutil.rmtree(path, ignore_errors=True)
+            elif jobs.is_claim(path):
+                jobs.clear(path)
 
 
 def _work_tree(worktree: WorkTree, folder: Path, commit: str) -> WorkTree:

@@ -103,7 +103,7 @@ class Context:
         from expdb.index.reader import open_reader
 
         store = self.open_store()
-        self._clear_places()
+        self._clear_places(store)
         if warn_unfinished:
             self._warn_unfinished(store)
         with open_reader(store) as reader:
@@ -192,14 +192,18 @@ class Context:
         top = self.worktree.top if self.worktree is not None else self.directory
         return list(dict.fromkeys([self.directory, top]))
 
-    def _clear_places(self) -> None:
-        """Remove the work trees that a killed `probe` or `run` has left in the repository."""
+    def _clear_places(self, store: Store) -> None:
+        """Remove the work trees and claims that a killed `probe` or `run` has left."""
         from expdb.store.locate import may_have_places
 
         if may_have_places(self.directory) and self.worktree is not None:
             from expdb.actions.place import clear
 
             clear(self.worktree)
+        if store.writable and store.layout.jobs.is_dir():
+            from expdb.actions.place import clear_jobs
+
+            clear_jobs(store.layout)
 
     def _say(self, resolved: Resolved) -> None:
         if not resolved.is_literal:

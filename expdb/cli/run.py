@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,9 @@ from expdb.cli.exit import ExitCode
 from expdb.cli.output import Output
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from expdb.actions.run.go import On
     from expdb.actions.run.results import Going, RunPlan, RunResult, Source, Which
 
 MAX_JOBS = 10_000
@@ -30,8 +34,20 @@ MAX_JOBS = 10_000
     "workers",
     metavar="N",
     type=options.Whole(1, 1000),
-    default=1,
-    help="So many processes at once (1).",
+    help="So many processes at once (1), each with a GPU of its own; in SLURM's queue (all).",
+)
+@click.option(
+    "--on",
+    type=click.Choice(["local", "slurm"]),
+    default="local",
+    help="Where: on this machine, or through SLURM (extra `slurm`).",
+)
+@click.option(
+    "--slurm",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="What to ask of SLURM, by submitit's names: partition=gpu, time=120 (minutes).",
 )
 @click.option(
     "-n",
@@ -54,7 +70,9 @@ def run(
     stale: bool,
     failed: bool,
     everything: bool,
-    workers: int,
+    workers: int | None,
+    on: On,
+    settings: tuple[str, ...],
     most: int | None,
     dry_run: bool,
     in_place: bool,
@@ -66,7 +84,9 @@ def run(
     The code is pinned now, as it stands, and each job runs in a work tree of
     that pin, so that this one is free to edit. A run that was cut off is gone
     on with. One that fails stops no other; Ctrl-C lets those that run save and
-    end, and the same command goes on later.
+    end, and the same command goes on later. With --on slurm the work trees lie
+    in the store (.expdb/jobs), and Ctrl-C takes what waits out of the queue;
+    without this process (its terminal is closed, it is killed) the jobs go on.
     """
     flags: dict[Which, bool] = {
         "missing": missing,
@@ -75,17 +95,33 @@ def run(
         "all": everything,
     }
     which = [name for name, is_asked in flags.items() if is_asked] or ["missing"]
+    if settings and on != "slurm":
+        raise click.UsageError("--slurm goes with --on slurm")
     return _run(
-        context, experiments, which, workers, most, dry_run, in_place, "json" if as_json else
-        "quiet" if quiet else "",
+        context, experiments, which, workers, on, _settings(settings), most, dry_run, in_place,
+        "json" if as_json else "quiet" if quiet else "",
     )  # fmt: skip
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str | int]:
+    """Return NAME=VALUE as a mapping; whole numbers are such."""
+    found: dict[str, str | int] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise click.UsageError(f"--slurm {text!a} is not NAME=VALUE")
+        is_whole = value.isascii() and value.isdigit() and len(value) < 19
+        found[name] = int(value) if is_whole else value
+    return found
 
 
 def _run(
     context: Context,
     words: tuple[str, ...],
     which: list[Which],
-    workers: int,
+    asked: int | None,
+    on: On,
+    settings: dict[str, str | int],
     most: int | None,
     dry_run: bool,
     in_place: bool,
@@ -101,20 +137,29 @@ def _run(
         store = reader.store
         declared = declaration_here(context, store)
         plan = plan_run(
-            reader, declared, places=context.places, words=words, which=which, most=most
-        )
-    workers = min(workers, max(1, len(plan.jobs)))
+            reader, declared, places=context.places, words=words, which=which, most=most,
+            slurm=settings if on == "slurm" else None,
+        )  # fmt: skip
+    most_at_once = asked or (1 if on == "local" else MAX_JOBS)
+    workers = min(most_at_once, max(1, len(plan.jobs)))
     cost_s = cost([job.estimate_s for job in plan.jobs], workers)
     _say_plan(out, plan, workers, cost_s, dry_run=dry_run, form=form)
     if dry_run or not plan.jobs:
         if form == "json":
             out.json(report.json_of_run(plan, None, workers=workers, cost_s=cost_s))
-        return ExitCode.OK
-    told = _Told(out, form)
+        return _code(ExitCode.OK, words, plan)
+    told = _Told(out, form, places=_shown(store.layout.jobs, context) if on == "slurm" else "")
     result = run_jobs(
-        store, plan, workers=workers, in_place=in_place, announce=told.source, tell=told.going
-    )
-    return _end(context, plan, result, workers, cost_s, form)
+        store, plan, workers=workers, in_place=in_place, on=on, announce=told.source,
+        tell=told.going,
+    )  # fmt: skip
+    return _code(_end(context, plan, result, workers, cost_s, form), words, plan)
+
+
+def _code(code: int, words: tuple[str, ...], plan: RunPlan) -> int:
+    """Return the exit code: what was asked for by name and cannot be trained is not done."""
+    is_short = bool(words) and bool(plan.invalid)
+    return ExitCode.CONDITION_FALSE if is_short and code == ExitCode.OK else code
 
 
 def _say_plan(
@@ -136,18 +181,22 @@ def _say_plan(
             out.talk(line)
 
 
+def _shown(path: Path, context: Context) -> str:
+    return os.path.relpath(path, context.directory)
+
+
 class _Told:
     """Says which code is run, and how far it is: one line that is redrawn, or a line an event."""
 
-    def __init__(self, out: Output, form: str) -> None:
-        self._out, self._form = out, form
+    def __init__(self, out: Output, form: str, *, places: str) -> None:
+        self._out, self._form, self._places = out, form, places
 
     def source(self, source: Source) -> None:
         """Say which code the jobs run."""
         from expdb.report.run import source_lines
 
         if not self._form:
-            for line in source_lines(source, self._out.talk_style):
+            for line in source_lines(source, self._out.talk_style, where=self._places):
                 self._out.talk(line)
 
     def going(self, going: Going) -> None:

@@ -94,7 +94,7 @@ class Composer:
             self._files[overrides] = tuple(self._repository.files())
             self._raw[overrides] = choices, OmegaConf.to_container(cfg, resolve=False)
             composed = read_config(cfg)
-        except Exception as error:  # noqa: BLE001 - Hydra, YAML and resolvers raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - resolvers do anything
             return Failure(message=one_line(error, self.entry.folder))
         return Config(
             overrides=overrides,
@@ -222,6 +222,8 @@ def one_line(error: BaseException, folder: Path) -> str:
     import yaml  # type: ignore[import-untyped]
     from hydra.errors import MissingConfigException
 
+    if isinstance(error, SystemExit):
+        return "a resolver leaves by sys.exit"
     if isinstance(error, RecursionError):
         return "its defaults lists lead in a circle"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:

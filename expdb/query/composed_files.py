@@ -86,6 +86,18 @@ def _package(text: str) -> str | None:
     return None
 
 
+def scalar_in(text: str, key: str) -> str | None:
+    """Return the text of one scalar at the top of a YAML file; None where it has none, or null.
+
+    Raises:
+        Unreadable: it is no YAML.
+    """
+    for name, node in _pairs(_scan(text)):
+        if name == key and getattr(node, "id", "") == "scalar" and not node.tag.endswith(":null"):
+            return str(node.value)
+    return None
+
+
 def _scan(text: str) -> Any:
     import yaml  # type: ignore[import-untyped]
 

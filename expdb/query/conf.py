@@ -6,11 +6,13 @@ one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expdb.digest import Unresolved
 from expdb.errors import BadInput
 from expdb.monitor.rules import build_rules
 from expdb.query.composed import Composer, Config, Failure
@@ -22,6 +24,7 @@ from expdb.track.settings import declared_objective, effective
 
 BASE = "base"
 GLOBAL = "_global_"
+RESOLVER = re.compile(r"Unsupported interpolation type (\S+)")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,7 +139,29 @@ def faults(conf: Conf, config: Config) -> Iterable[str]:
     except BadInput as error:
         hint = f"; {error.hints[0]}" if error.hints else ""
         yield f"{error.message}{hint}"
+    yield from _unknown_resolvers(config)
     yield from _sweep(config)
+
+
+def _unknown_resolvers(config: Config) -> Iterable[str]:
+    """Yield the first key that needs a resolver which nobody declares."""
+    for key, value in leaves_of(config.composed.tree):
+        if isinstance(value, Unresolved) and (match := RESOLVER.match(value.reason)):
+            place = f"expdb.resolvers.{match[1]}: MODULE:FUNCTION"
+            yield f"{key} needs the resolver {match[1]}: declare {place}"
+            return
+
+
+def leaves_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the value of everything in a config that is no mapping or list."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from leaves_of(value, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from leaves_of(value, prefix)
+    else:
+        yield prefix, tree
 
 
 def _sweep(config: Config) -> Iterable[str]:

@@ -13,16 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from expdb import digest
-from expdb.digest import Unresolved
 from expdb.query.composed import Config, Failure
-from expdb.query.conf import GLOBAL, Conf, faults, ignored_keys, settings_of, sound
+from expdb.query.conf import GLOBAL, Conf, faults, ignored_keys, leaves_of, settings_of, sound
 from expdb.query.declared_results import Declared, DeclaredRun, Sources
 from expdb.redact import is_secret_variable
 from expdb.track.job import variant_of
 
 VARIABLE = re.compile(r"\boc\.env:\s*([^,}\s]+)")
 REFERENCE = re.compile(r"\$\{([\w.]+)\}")
-RESOLVER = re.compile(r"Unsupported interpolation type (\S+)")
 BASIC = "basic"
 MOST_RUNS = 10_000
 
@@ -33,7 +31,7 @@ def declare(conf: Conf, name: str) -> Declared:
     if isinstance(config, str):
         return Declared(name=name, fault=config, sources=_sources_of_file(conf, name))
     sources = sources_of(conf, config)
-    fault = next(iter(faults(conf, config)), "") or _lacking(config)
+    fault = next(iter(faults(conf, config)), "")
     if fault:
         return Declared(name=name, fault=fault, sources=sources)
     ignore, seed_key = ignored_keys(settings_of(config))
@@ -79,15 +77,6 @@ def _sources_of_file(conf: Conf, name: str) -> Sources | None:
     is_alone = isinstance(file, str) or file.package != GLOBAL
     path = conf.composer.entry.folder / conf.group / f"{name}.yaml"
     return Sources(files=(path,)) if is_alone and path.is_file() else None
-
-
-def _lacking(config: Config) -> str:
-    """Return that a resolver is unknown, or nothing."""
-    for key, value in _leaves(config.composed.tree, ""):
-        if isinstance(value, Unresolved) and (match := RESOLVER.match(value.reason)):
-            place = f"expdb.resolvers.{match[1]}: MODULE:FUNCTION"
-            return f"{key} needs the resolver {match[1]}: declare {place}"
-    return ""
 
 
 def _combinations(config: Config) -> list[tuple[str, ...]] | str:
@@ -170,18 +159,7 @@ def _mentions(raw: Any, key: str) -> bool:
 
 
 def _texts(raw: Any) -> Iterator[tuple[str, str]]:
-    return ((key, value) for key, value in _leaves(raw, "") if isinstance(value, str))
-
-
-def _leaves(raw: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(raw, dict):
-        for key, value in raw.items():
-            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(raw, list):
-        for value in raw:
-            yield from _leaves(value, prefix)
-    else:
-        yield prefix, raw
+    return ((key, value) for key, value in leaves_of(raw) if isinstance(value, str))
 
 
 def _read_from(raw: Any) -> dict[str, str]:

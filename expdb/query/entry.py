@@ -1,6 +1,7 @@
 """Which config a training script composes: its folder and the name of its primary file.
 
-The newest run says which script and which config it was; else `train.py`, else `conf/train.yaml`.
+The key `entry` of a file in `conf/expdb` says which script; else the newest run says which script
+and which config it was; else `train.py`, else `conf/train.yaml`.
 
 Invariant: a script is read, never run or imported.
 """
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expdb.errors import ExpdbError, NotFound
+from expdb.query.composed_files import Unreadable, scalar_in
 from expdb.store.layout import RunLayout
 from expdb.store.runs import read_identity, run_dirs
 from expdb.store.store import Store
 
 SCRIPT = "train.py"
-FOLDER, NAME = "conf", "train"
+FOLDER, NAME, OURS = "conf", "train", "expdb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,11 @@ def find_entry(places: Sequence[Path], store: Store | None = None) -> Entry:
 
 
 def _candidates(places: Sequence[Path], store: Store | None) -> Iterator[Entry]:
+    for place in places:
+        for script in declared_scripts(place):
+            found = hydra_main(place / script)
+            if found is not None and found[1] is not None:
+                yield Entry(folder=found[0], name=found[1], script=script)
     recorded = None if store is None else _recorded(store)
     scripts = [] if recorded is None else [recorded[0]]
     for script in [*scripts, SCRIPT]:
@@ -71,6 +78,19 @@ def _candidates(places: Sequence[Path], store: Store | None) -> Iterator[Entry]:
     for place in places:
         for name in (*([recorded[1]] if recorded is not None else []), NAME, "config"):
             yield Entry(folder=place.absolute() / FOLDER, name=name)
+
+
+def declared_scripts(place: Path) -> list[str]:
+    """Return the scripts that `entry:` names in the files of `conf/expdb`, relative to `place`."""
+    found: list[str] = []
+    for path in sorted((place / FOLDER / OURS).glob("*.yaml")):
+        try:
+            script = scalar_in(path.read_text(encoding="utf-8"), "entry")
+        except (OSError, UnicodeDecodeError, Unreadable):
+            continue  # composing names the file and what is wrong with it
+        if script is not None and _is_below(script):
+            found.append(script)
+    return found
 
 
 def _recorded(store: Store) -> tuple[str, str] | None:

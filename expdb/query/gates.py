@@ -140,6 +140,23 @@ def group_results(
     return tuple(tuple(judge.of_group(group, gate) for group in groups) for gate in gates)
 
 
+def results_of_groups(
+    reader: Reader, groups: Sequence[Sequence[str]]
+) -> list[tuple[GateResult, ...]]:
+    """Return how the mean of each group of runs stands to the gates of its own newest run."""
+    settings = _settings(reader, [run for group in groups for run in group])
+    by_run: dict[str, Mapping[str, Any]] = {}
+    for group in groups:
+        newest = next((its for run, its in settings.items() if run in group), {})
+        by_run |= dict.fromkeys(group, newest)
+    gates = {run: kept_gates(its) for run, its in by_run.items()}
+    judge = _Judge(reader, by_run, {run: its for run, its in gates.items() if its})
+    return [
+        tuple(judge.of_group(group, gate) for gate in (gates[group[0]] if group else ()))
+        for group in groups
+    ]
+
+
 def _settings(reader: Reader, runs: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return run -> the settings that it kept, the newest run first."""
     sql = (

@@ -9,11 +9,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from expdb.errors import BadInput
 from expdb.text import plain
+
+LEAVES: Final = "it leaves by sys.exit"
 
 
 def register(resolvers: Mapping[str, str], root: Path) -> list[Path]:
@@ -54,10 +58,12 @@ def _module(name: str, module: str, root: Path) -> ModuleType:
         raise BadInput(f"{said}: there is no module {plain(module)} in {plain(str(root))}")
     sys.path.insert(0, str(top))
     try:
-        made = importlib.import_module(module)
-    except Exception as error:
+        with redirect_stdout(sys.stderr):  # what a module prints is no part of an answer
+            made = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
         said = f"{said}: {plain(module)} cannot be imported"
-        raise BadInput(f"{said}: {plain(str(error) or type(error).__name__)}") from error
+        why = LEAVES if isinstance(error, SystemExit) else str(error) or type(error).__name__
+        raise BadInput(f"{said}: {plain(why)}") from error
     finally:
         sys.path.remove(str(top))
     if not Path(str(made.__file__)).resolve().is_relative_to(top):

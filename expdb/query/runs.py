@@ -207,3 +207,12 @@ def rows_in_order(
     )
     place = {run: at for at, run in enumerate(ids)}
     return sorted(found, key=lambda row: place[row.id])
+
+
+def any_has_gates(reader: Reader, runs: Sequence[str]) -> bool:
+    """Tell whether one of some runs declares a gate; what reads gates is loaded only then."""
+    sql = """
+        SELECT 1 FROM runs
+        WHERE id IN (SELECT unnest(?)) AND settings LIKE '%"gates": {"%' LIMIT 1
+    """
+    return bool(runs) and bool(reader.rows(sql, [list(runs)]))

@@ -49,6 +49,8 @@ class SeedGroup:
     """Against the group of the baseline."""
     is_baseline: bool = False
     refs: tuple[str, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+    """How its mean stands to the gates of its newest run that counts; where groups are listed."""
     shares_name: bool = False
     """Whether another group has the same experiment and variant, with another config."""
 

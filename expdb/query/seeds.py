@@ -28,7 +28,7 @@ from expdb.query.rank import (
     ranked_by,
 )
 from expdb.query.results import Noise, RunRow
-from expdb.query.runs import baseline_row, names_of, run_rows, value_sql
+from expdb.query.runs import any_has_gates, baseline_row, names_of, run_rows, value_sql
 from expdb.query.seed_results import MeanDelta, SeedGroup, SeedGroups
 from expdb.query.student import variance, welch_half_width
 
@@ -84,7 +84,7 @@ def over_seeds(
     return SeedGroups(
         objective=objective,
         noise=noise,
-        groups=tuple(groups[:limit]),
+        groups=tuple(_gated(reader, groups[:limit])),
         num_all=len(groups),
         baseline=baseline,
         not_ranked=tuple(not_ranked),
@@ -92,6 +92,15 @@ def over_seeds(
         base=base,
         ahead=None if base is not None else _ahead(groups, noise, objective),
     )
+
+
+def _gated(reader: Reader, groups: Sequence[SeedGroup]) -> Sequence[SeedGroup]:
+    if not any_has_gates(reader, [run for group in groups for run in group.runs]):
+        return groups
+    from expdb.query.gates import results_of_groups  # few runs have gates
+
+    found = results_of_groups(reader, [group.runs for group in groups])
+    return [replace(one, gates=gates) for one, gates in zip(groups, found, strict=True)]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Invariant: git's own index is not written; what git cannot tell is said in plain
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from expdb.query.declared_results import Declaration
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
 from expdb.query.results import RunRow
-from expdb.query.runs import baseline_row, default_objective, run_rows
+from expdb.query.runs import any_has_gates, baseline_row, default_objective, run_rows
 from expdb.query.standing import Standing, standings
 from expdb.query.status_results import StatusRow, StoreStatus, WorkTreeStatus
 from expdb.store.ops import StoreGone, find_unfinished, is_held
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 
 NEWEST_OF_EACH = """r.id IN (
     SELECT arg_max(id, (created_at_ms, id)) FROM runs GROUP BY experiment, variant, seed)"""
-HAS_GATES = """
-    SELECT 1 FROM runs
-    WHERE id IN (SELECT unnest(?)) AND settings LIKE '%"gates": {"%' LIMIT 1
-"""
 
 
 def store_status(
@@ -55,8 +52,8 @@ def store_status(
         Corrupt: the config of a run that has to be compared with what is declared is damaged.
     """
     warnings: list[str] = []
-    worktree = _code_of(declared, cwd)
-    stand = [] if declared is None else standings(reader, declared, worktree)
+    here = find_worktree(cwd)
+    stand = [] if declared is None else standings(reader, declared, _code_of(declared, cwd, here))
     chosen = [one.run for one in stand if one.run is not None]
     sql = f"{NEWEST_OF_EACH} OR r.id IN (SELECT unnest(?))"
     order = "r.experiment, r.variant, r.seed NULLS FIRST"
@@ -70,7 +67,7 @@ def store_status(
     counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
     num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
     return StoreStatus(
-        work_tree=work_tree_status(reader, cwd=cwd, head=head, baseline=baseline),
+        work_tree=work_tree_status(reader, here, head=head, baseline=baseline),
         store=reader.store.name,
         num_runs=num_runs,
         bytes=int(size),
@@ -82,16 +79,28 @@ def store_status(
     )
 
 
-def _code_of(declared: Declaration | None, cwd: Path) -> WorkTree | None:
-    """Return the work tree that holds what is declared."""
-    found = find_worktree(cwd if declared is None else declared.entry.folder)
+def _code_of(declared: Declaration, cwd: Path, here: WorkTree | Unavailable) -> WorkTree | None:
+    """Return the work tree that holds what is declared, mostly the one around `cwd`."""
+    folder = declared.entry.folder
+    found = here if _is_same(folder, cwd, here) else find_worktree(folder)
     return None if isinstance(found, Unavailable) else found
+
+
+def _is_same(folder: Path, cwd: Path, here: WorkTree | Unavailable) -> bool:
+    """Tell whether no other work tree can be around a folder, without asking git."""
+    if isinstance(here, Unavailable):
+        return folder == cwd
+    inside, top = Path(os.path.realpath(folder)), Path(os.path.realpath(here.top))
+    if not inside.is_relative_to(top):
+        return False
+    above = (inside, *inside.parents)
+    return not any(os.path.lexists(one / ".git") for one in above[: above.index(top)])
 
 
 def _gates(reader: Reader, stand: Sequence[Standing]) -> Mapping[str, tuple[GateResult, ...]]:
     """Return run -> how it stands to its gates, of the runs that are up to date."""
     runs = [one.run for one in stand if one.run is not None and one.state == "up to date"]
-    if not runs or not reader.rows(HAS_GATES, [runs]):
+    if not any_has_gates(reader, runs):
         return {}
     from expdb.query.gates import own_results  # few runs have gates, and each class costs time
 
@@ -151,10 +160,13 @@ def _place(row: StatusRow) -> tuple[str, str, bool, int]:
 
 
 def work_tree_status(
-    reader: Reader, *, cwd: Path, head: RunAt | None, baseline: RunRow | None
+    reader: Reader,
+    worktree: WorkTree | Unavailable,
+    *,
+    head: RunAt | None,
+    baseline: RunRow | None,
 ) -> WorkTreeStatus:
-    """Return how the work tree around `cwd` stands against HEAD, or git's HEAD if it is not set."""
-    worktree = find_worktree(cwd)
+    """Return how a work tree stands against HEAD, or git's HEAD if it is not set."""
     found = run_rows(reader, where="r.id = ?", params=[head.run], head=head) if head else []
     head_row = found[0] if found else None
     step = head.step if head is not None else None

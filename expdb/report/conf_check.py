@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from expdb.report import json
 from expdb.report.doctor import sign
 from expdb.report.grid import Cell, Column, Grid, lay_out
+from expdb.report.json_status import reasons
+from expdb.report.status import reason_text
 from expdb.report.style import Style
 from expdb.report.words import counted
 from expdb.text import config_value, plain
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from expdb.actions.conf_check import ConfReport, ConfRow
     from expdb.actions.conf_detail import ConfDetail, KeyRow
+    from expdb.query.standing import Standing
 
 ORDER: Final = ("ok", "note", "problem")
 SHOWN_OK: Final = 3
@@ -123,7 +126,7 @@ def render_detail(detail: ConfDetail, style: Style, *, everything: bool) -> list
     head = (
         f"{plain(detail.name)}  {counted(detail.num_keys, 'key')}, {version}:"
         f"{digits[:DIGEST_CELLS]}, {plain(detail.base)} + {len(detail.changed):,},"
-        f" {style.say(detail.standing)}"
+        f" {_stands(detail, style)}"
     )
     rows = detail.rows if everything else detail.rows[:SHOWN_KEYS]
     columns = (
@@ -139,6 +142,22 @@ def render_detail(detail: ConfDetail, style: Style, *, everything: bool) -> list
         widths = grid.widths()
         lines.append(f"{' ' * (2 + widths[0] + widths[1] + 4)}{left_out:,} more: --all")
     return [*lines, *([""] if detail.remarks else []), *map(style.say, detail.remarks)]
+
+
+def _stands(detail: ConfDetail, style: Style) -> str:
+    """Return how its runs stand: `up to date (t1h6)`, `2 up to date, 1 stale: file: moe.py`."""
+    if detail.stands is None:
+        return "no store here"
+    groups: dict[tuple[str, str], list[Standing]] = {}
+    for one in detail.stands:
+        why = f": {reason_text(one.reasons[0], style)}" if one.reasons else ""
+        groups.setdefault((one.state, why), []).append(one)
+    parts = []
+    for (state, why), found in groups.items():
+        number = f"{len(found):,} " if len(detail.stands) > 1 else ""
+        run = f" ({style.run(found[0].run)})" if len(found) == 1 and found[0].run else ""
+        parts.append(f"{number}{state}{run}{why}")
+    return ", ".join(parts)
 
 
 def _key_row(row: KeyRow, style: Style) -> tuple[Cell, ...]:
@@ -194,7 +213,18 @@ def detail_document(detail: ConfDetail) -> json.Data:
         config_digest=detail.digest,
         base=detail.base,
         changed=list(detail.changed),
-        standing=detail.standing,
+        standing=None
+        if detail.stands is None
+        else [
+            {
+                "variant": one.variant,
+                "seed": one.seed,
+                "state": one.state,
+                "run": one.run,
+                "reasons": reasons(one.reasons),
+            }
+            for one in detail.stands
+        ],
         remarks=list(detail.remarks),
         keys=[
             {

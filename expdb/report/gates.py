@@ -61,6 +61,26 @@ def in_few_words(results: Sequence[GateResult]) -> str:
     return f"gate {plain(alike[0].gate.metric)} {VERBS[worst]}{more}"
 
 
+def worst_of(results: Sequence[GateResult]) -> str:
+    """Return the outcome that counts where there are several: `fail`; none has no text."""
+    found = {one.outcome for one in results}
+    return next((str(word) for word in WORST_FIRST if word in found), "")
+
+
+def cell_of(results: Sequence[GateResult], style: Style) -> Cell:
+    """Return how a mean stands to its gates: `pass`, `? val/loss`, `fail val/loss, 1 more`."""
+    worst = worst_of(results)
+    if not worst:
+        return Cell()
+    outcome = GateOutcome(worst)
+    alike = [one for one in results if one.outcome is outcome]
+    said = SHORT[outcome]
+    if outcome is not GateOutcome.PASS:
+        said += f" {plain(alike[0].gate.metric)}"
+        said += f", {len(alike) - 1:,} more" if len(alike) > 1 else ""
+    return Cell(style.say(said), COLOURS[outcome])
+
+
 def name_of(gate: Gate) -> str:
     """Return a gate as a head of its row: `val/loss <= 1.9`, `0.1 <= train/x max <= 10`."""
     return _between(gate, plain(gate.metric) + _reading(gate))

@@ -89,23 +89,22 @@ def _left_out(plan: RunPlan) -> str:
     )
 
 
-def source_lines(source: Source, style: Style) -> list[str]:
-    """Return which code the jobs run."""
+def source_lines(source: Source, style: Style, *, where: str = "") -> list[str]:
+    """Return which code the jobs run, and where their work trees are, unless in a temporary one."""
     if source.pin is None or source.commit is None:
         why = "" if source.why_in_place.startswith("--") else f"{source.why_in_place}: "
         line = f"code       {why}jobs run in this folder as it stands: edit nothing meanwhile"
         return [style.say(line)]
     what = "commit" if source.pin.snapshot is None else "snapshot"
     tree = f"tree {str(source.pin.tree)[:7]}"
-    lines = [
-        f"code       {what} {source.commit[:7]}, {tree}; jobs have work trees of their own: edit on"
-    ]
+    own = f"work trees of their own{f' in {where}' if where else ''}"
+    lines = [style.say(f"code       {what} {source.commit[:7]}, {tree}; jobs have {own}: edit on")]
     return [*lines, *(style.say(f"           {reason}") for reason in source.pin.reasons)]
 
 
 def progress_line(going: Going) -> str:
     """Return how far all jobs are, in one line that the next replaces."""
-    said = f"{going.num_done}/{going.num_all} done, {going.num_running} running"
+    said = f"{going.num_done}/{going.num_all} done, {_under_way(going)}"
     if going.num_failed:
         said += f", {going.num_failed} failed"
     if going.is_stopping:
@@ -115,6 +114,9 @@ def progress_line(going: Going) -> str:
 
 def event_line(going: Going, style: Style) -> str:
     """Return what began or ended just now; empty for nothing."""
+    if going.queued is not None:
+        job, name = going.queued
+        return style.say(f"{'queued':<11}{plain(job.said)}  {name}  {_counts(going)}")
     if going.begun is not None:
         return style.say(f"{'begins':<11}{plain(going.begun.said)}  {_counts(going)}")
     if going.ended is None or going.ended.end == "not begun":
@@ -124,7 +126,12 @@ def event_line(going: Going, style: Style) -> str:
 
 def _counts(going: Going) -> str:
     left = "" if going.eta_s is None or going.is_stopping else f", eta {eta(going.eta_s)}"
-    return f"{going.num_done}/{going.num_all} done, {going.num_running} running{left}"
+    return f"{going.num_done}/{going.num_all} done, {_under_way(going)}{left}"
+
+
+def _under_way(going: Going) -> str:
+    queued = f", {going.num_queued} queued" if going.num_queued else ""
+    return f"{going.num_running} running{queued}"
 
 
 def _ended(one: Ended, style: Style) -> str:
@@ -137,7 +144,7 @@ def _ended(one: Ended, style: Style) -> str:
 def render_result(result: RunResult, style: Style, *, start: Path) -> list[str]:
     """Return what came of the jobs: the counts, then those that are not done with their logs."""
     counts = Counter[str](one.end for one in result.ended)
-    order = ("done", "done before", "taken", "failed", "stopped", "not begun")
+    order = ("done", "done before", "taken", "failed", "stopped", "not begun", "left")
     said = ", ".join(f"{counts[end]:,} {_word(end)}" for end in order if counts[end])
     lines = [f"ran        {said}, in {duration(result.seconds)}"]
     cut_off = [one for one in result.ended if one.end in ("failed", "stopped")]
@@ -154,6 +161,7 @@ def _word(end: str) -> str:
     return {
         "done before": "done by another process meanwhile",
         "taken": "with another process that trains them",
+        "left": "left in the queue",
     }.get(end, end)
 
 
@@ -218,6 +226,7 @@ def _job(job: Job, ended: Ended | None) -> dict[str, Any]:
         "resumes": job.resumes,
         "step": job.step,
         "estimate_s": job.estimate_s,
+        "slurm": dict(job.slurm),
         "end": None if ended is None else ended.end,
         "run": None if ended is None else ended.run,
         "said": None if ended is None else ended.said or None,

@@ -30,8 +30,11 @@ def render_comparison(found: SeedComparison, style: Style) -> list[str]:
 
 def _gate_lines(found: SeedComparison, style: Style) -> list[str]:
     """Return how the mean of every group stands to each gate, and an empty line behind them."""
-    if not found.gates:
-        return []
+    return [*lay_out(gates_grid(found, style), style), ""] if found.gates else []
+
+
+def gates_grid(found: SeedComparison, style: Style) -> Grid:
+    """Return one row for each gate, one column for each group."""
     columns = (
         Column(head="gate"),
         *(Column(head=named(group, style), right=True) for group in found.groups),
@@ -39,7 +42,7 @@ def _gate_lines(found: SeedComparison, style: Style) -> list[str]:
     rows = tuple(
         (Cell(style.say(name_of(row[0].gate))), *cells_of(row, style)) for row in found.gates
     )
-    return [*lay_out(Grid(columns, rows), style), ""]
+    return Grid(columns, rows)
 
 
 def comparison_grid(found: SeedComparison, style: Style) -> Grid:
@@ -116,18 +119,30 @@ def outcome_of(group: SeedGroup) -> Outcome:
 
 
 def comparison_table(found: SeedComparison) -> tuple[list[str], list[list[Any]]]:
-    """Return heads and rows for CSV, one row for each metric of each group."""
-    heads = ["metric", "experiment", "config_digest", "seeds", "mean", "sd", "delta", "half_width"]
+    """Return heads and rows for CSV, one row for each metric of each group, then one for each gate
+    of each; the outcome is `better` or `worse` of the objective, `pass` or `fail` of a gate.
+    """
+    heads = [
+        "metric", "experiment", "config_digest", "seeds", "mean", "sd", "delta", "half_width",
+        "outcome",
+    ]  # fmt: skip
     rows: list[list[Any]] = []
     for one in found.metrics:
         for at, group in enumerate(found.groups):
             delta = one.deltas[at]
             numbers = [len(one.values[at]), one.means[at], one.sds[at]]
             ends = [delta.value, delta.half_width] if delta else [None, None]
-            rows.append([one.key, group.name, group.digest, *numbers, *ends])
+            outcome = str(outcome_of(group)) if at and one.is_objective else None
+            rows.append([one.key, group.name, group.digest, *numbers, *ends, outcome])
+    for row in found.gates:
+        for group, held in zip(found.groups, row, strict=True):
+            about = [name_of(held.gate), group.name, group.digest, held.num_seeds, held.value]
+            rows.append([*about, None, None, held.half_width, str(held.outcome)])
     return heads, rows
 
 
 def to_markdown(found: SeedComparison, style: Style) -> list[str]:
-    """Return the table as Markdown."""
-    return grid_markdown(comparison_grid(found, piped(style)))
+    """Return the table as Markdown, and under it that of the gates."""
+    flat = piped(style)
+    lines = grid_markdown(comparison_grid(found, flat))
+    return [*lines, "", *grid_markdown(gates_grid(found, flat))] if found.gates else lines

@@ -53,6 +53,7 @@ def rank_grid(found: SeedGroups, style: Style) -> Grid:
             (Column(head="min", right=True, leaves=0), [Cell(text) for text in least]),
             (Column(head="max", right=True, leaves=0), [Cell(text) for text in greatest]),
         ]
+        + _gates(found, style)
     )
 
 
@@ -78,8 +79,18 @@ def list_grid(found: SeedGroups, style: Style) -> Grid:
                 Column(head="age", right=True, leaves=2),
                 [Cell(age(group.newest_ms, style.now_ms), "dim") for group in groups],
             ),
+            *_gates(found, style),
         ]
     )
+
+
+def _gates(found: SeedGroups, style: Style) -> list[tuple[Column, list[Cell]]]:
+    """Return a column of gates, where one is declared."""
+    if not any(group.gates for group in found.groups):
+        return []
+    from expdb.report.gates import cell_of  # few runs have gates
+
+    return [(Column(head="gates", cut="end"), [cell_of(g.gates, style) for g in found.groups])]
 
 
 def _grid(columns: Sequence[tuple[Column, list[Cell]]]) -> Grid:
@@ -276,9 +287,19 @@ def table(found: SeedGroups) -> tuple[list[str], list[list[Any]]]:
     """Return heads and rows for CSV, one row a group."""
     heads = [
         "experiment", "config_digest", "seeds", "mean", "sd", "min", "max", "delta", "half_width",
-        "outcome", "newest_at",
+        "outcome", "newest_at", "gates",
     ]  # fmt: skip
-    return heads, [[*_numbers_of(group), utc(group.newest_ms)] for group in found.groups]
+    return heads, [
+        [*_numbers_of(group), utc(group.newest_ms), _worst(group)] for group in found.groups
+    ]
+
+
+def _worst(group: SeedGroup) -> str | None:
+    if not group.gates:
+        return None
+    from expdb.report.gates import worst_of
+
+    return worst_of(group.gates)
 
 
 def _numbers_of(group: SeedGroup) -> list[Any]:

@@ -8,7 +8,7 @@ from expdb.model import Objective
 from expdb.query.results import Noise
 from expdb.query.seed_results import MeanDelta, SeedComparison, SeedGroup, SeedGroups
 from expdb.report.gates import table
-from expdb.report.json import document
+from expdb.report.json import document, own_gates
 from expdb.report.seed_comparison import outcome_of
 
 Data = dict[str, Any]
@@ -50,6 +50,7 @@ def group(one: SeedGroup) -> Data:
         "states": dict(sorted(one.states.items())),
         "is_baseline": one.is_baseline,
         "delta": _delta(one.delta),
+        "gates": own_gates(one.gates),
     }
 
 

@@ -33,20 +33,6 @@ STRONGEST_FIRST = (
     "finished",
     "variant",
 )
-WEAKEST_FIRST = (
-    "up to date",
-    "finished",
-    "stale",
-    "missing",
-    "running",
-    "paused",
-    "pending",
-    "preempted",
-    "lost",
-    "crashed",
-    "failed",
-    "invalid",
-)
 NEEDS_A_RUN = frozenset(["missing", "stale", "failed", "crashed", "lost", "preempted"])
 MAX_EDITS = 6
 
@@ -67,7 +53,7 @@ def _counts_line(status: StoreStatus) -> str:
         counts: Mapping[str, int] = status.counts
     else:
         counts = Counter(row.state for row in status.rows if row.is_declared)
-    said = [f"{counts[word]:,} {word}" for word in WEAKEST_FIRST if counts.get(word)]
+    said = [f"{counts[word]:,} {word}" for word in reversed(STRONGEST_FIRST) if counts.get(word)]
     line = ", ".join(said) or "nothing is declared"
     lacking = sum(bool(row.lacks) for row in status.rows)
     missed = sum(any(gate.is_missed for gate in row.gates) for row in status.rows)

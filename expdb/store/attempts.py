@@ -1,6 +1,7 @@
 """The attempts of a run: what each is pinned to, who owned it, and whether the owner lives.
 
-    attempts/<n>/owner.json   host, boot id, pid, process start; written when the attempt is claimed
+    attempts/<n>/owner.json   host, boot id, pid, process start, job of SLURM; written when the
+                              attempt is claimed
     attempts/<n>/pin.json     git, environment, data, `resumed_from`; replaced when data are named
     attempts/<n>/live.json    touched every 10 s by the training process
 
@@ -19,14 +20,17 @@ from typing import Any, Literal
 
 from expdb.errors import Corrupt
 from expdb.model import FORMAT, NEEDS, Attempt, Pin
-from expdb.store import fields, owner
+from expdb.store import fields, owner, slurm
 from expdb.store.fields import Wrong
 from expdb.store.files import fsync_dir, make_dir, read_json, write_json
 from expdb.store.layout import RunLayout
 
 HEARTBEAT_S = 10.0
 LOST_AFTER_S = 600.0
+SILENT_AFTER_S = 60.0
 CLAIM_S = 60.0
+WITHIN = "slurm"
+"""The job of SLURM that the process of an attempt ran in, in its owner.json."""
 NUMBER = re.compile(r"[1-9][0-9]*")
 Life = Literal["alive", "dead", "lost"]
 
@@ -51,7 +55,9 @@ def claim(layout: RunLayout) -> int:
         except FileExistsError:
             number += 1
     fsync_dir(layout.attempts)
-    write_json(layout.attempt(number) / "owner.json", owner.describe())
+    around = slurm.around()
+    within = {} if around is None else {WITHIN: around}
+    write_json(layout.attempt(number) / "owner.json", {**owner.describe(), **within})
     return number
 
 
@@ -158,12 +164,15 @@ def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:
     """Tell whether the owner of an attempt lives.
 
     Where its process can be seen, that decides; elsewhere the heartbeat's file time against a file
-    just touched in the store, so that the clocks of two hosts are never compared.
+    just touched in the store, so that the clocks of two hosts are never compared. One that ran in a
+    job of SLURM and has been silent for a minute is dead if its job is gone.
     """
     folder = layout.attempt(number)
     beat = folder / "live.json"
+    known: dict[str, Any] = {}
     try:
-        fate = owner.fate(read_json(folder / "owner.json"))
+        known = read_json(folder / "owner.json")
+        fate = owner.fate(known)
     except FileNotFoundError:
         # Killed between mkdir and the first write; a process that does this now is younger than a
         # minute.
@@ -173,6 +182,8 @@ def life(layout: RunLayout, number: int, *, store_meta: Path) -> Life:
     if fate != "unknown":
         return fate
     age_s = _age_s(beat if os.path.exists(beat) else folder, store_meta)  # noqa: PTH110 - Path raises
+    if age_s > SILENT_AFTER_S and WITHIN in known and slurm.is_gone(known[WITHIN]):
+        return "dead"
     return "lost" if age_s > LOST_AFTER_S else "alive"
 
 

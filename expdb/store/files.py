@@ -198,8 +198,41 @@ def _corrupt(path: Path, found: str) -> Corrupt:
     return Corrupt(f"{path.name} {found}", hint=f"the file: {path}")
 
 
+class Held:
+    """A lock file that this process holds."""
+
+    def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
+        self.path = path
+        self.is_left = False
+        """Whether it stays when its block ends, for what it names to hold it on."""
+        self._said = dict(said)
+
+    @property
+    def token(self) -> str:
+        """What no other holder has."""
+        return str(self._said["token"])
+
+    @property
+    def data(self) -> bytes:
+        """What is in the file as long as it is held."""
+        return encode_json(self._said)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the file is still this holder's."""
+        try:
+            return self.path.read_bytes() == self.data
+        except OSError:
+            return False
+
+    def add(self, about: Mapping[str, Any]) -> None:
+        """Write more about its holder into it."""
+        self._said |= about
+        write_bytes(self.path, self.data)
+
+
 @contextmanager
-def exclusive(path: Path, *, what: str, about: Mapping[str, Any] | None = None) -> Iterator[None]:
+def exclusive(path: Path, *, what: str, about: Mapping[str, Any] | None = None) -> Iterator[Held]:
     """Hold the lock file `path` (O_EXCL) for the length of the block; `about` is kept in it.
 
     A lock left behind by a dead process of this host is taken over. A lock that was removed by hand
@@ -211,26 +244,24 @@ def exclusive(path: Path, *, what: str, about: Mapping[str, Any] | None = None) 
     from expdb.store import owner
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    me = encode_json({**(about or {}), **owner.describe(), "token": os.urandom(8).hex()})
+    me = {**(about or {}), **owner.describe(), "token": os.urandom(8).hex()}
+    held = Held(path, me)
     for _ in range(3):
         try:
-            create_bytes(path, me)
+            create_bytes(path, held.data)
             break
         except FileExistsError:
-            _remove_stale(path, what)
+            remove_stale(path, what)
     else:
         raise Conflict(f"{what} is being taken by others", hint="try again")
     try:
-        yield
+        yield held
     finally:
-        try:
-            if path.read_bytes() == me:
-                path.unlink()
-        except FileNotFoundError:
-            pass
+        if not held.is_left and held.is_held:
+            path.unlink(missing_ok=True)
 
 
-def _remove_stale(path: Path, what: str) -> None:
+def remove_stale(path: Path, what: str) -> None:
     """Remove a lock whose holder is dead.
 
     Two processes may find the same dead holder: who waits here until the other is done must not

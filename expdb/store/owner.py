@@ -1,4 +1,5 @@
-"""Who owns a live file: host, boot, process; and whether that process is still alive.
+"""Who owns a live file: host, boot, process, or a job that it has put into SLURM's queue; and
+whether that is still alive.
 
 Invariant: on one host the answer comes from boot id, pid and process start at once, never from a
 clock; where the process cannot be seen (another host, a container, a hidden /proc) nobody is called
@@ -11,7 +12,10 @@ import os
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+QUEUED_AS: Final = "queued_as"
+"""The job of SLURM that stands for an owner, also once its process is gone: `slurm.describe`."""
 
 Fate = Literal["alive", "dead", "unknown"]
 
@@ -67,6 +71,16 @@ def same_host(owner: dict[str, Any]) -> bool:
 
 def fate(owner: dict[str, Any]) -> Fate:
     """Tell what became of an owner, as far as this process can see."""
+    found = _fate_of_process(owner)
+    if found == "alive" or QUEUED_AS not in owner:
+        return found
+    from expdb.store import slurm  # few owners have a job
+
+    is_gone = slurm.is_gone(owner[QUEUED_AS])
+    return "unknown" if is_gone is None else "dead" if is_gone else "alive"
+
+
+def _fate_of_process(owner: dict[str, Any]) -> Fate:
     if not same_host(owner):
         return "unknown"
     if owner.get("boot") != boot_id():

@@ -20,7 +20,7 @@ from expdb.git.untracked import find_untracked
 from expdb.git.used import used_files
 from expdb.git.worktree import Unavailable, WorkTree
 from expdb.model import Pin
-from expdb.track.used import imported_files
+from expdb.track.used import as_imported, imported_files
 
 
 def pin_code(
@@ -48,12 +48,13 @@ def pin_code(
                     hint="commit them, or keep them as a snapshot: expdb.dirty=snapshot",
                 )
             if edits:
-                return _not_kept(worktree, status, edits)
+                return as_imported(worktree, _not_kept(worktree, status, edits))
         except GitError as error:
             return Pin(
                 reproducible=False, reasons=(f"the work tree cannot be read: {error.message}",)
             )
-    return take_pin(worktree, used=imported_files(), **left_out)
+    pin = take_pin(worktree, used=imported_files(), **left_out)
+    return as_imported(worktree, pin) if isinstance(worktree, WorkTree) else pin
 
 
 def _not_kept(worktree: WorkTree, status: Status, edits: int) -> Pin:

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "experiment_key": "exp",
     "labels": [],
     "study": None,
+    "entry": None,
     "digest": {
         "ignore": [
             "expdb", "hydra", "loop.num_workers", "loop.device", "loop.print_every", "loop.log_dir",
@@ -49,9 +50,12 @@ DEFAULTS: dict[str, Any] = {
     "require": [],
     "gates": {},
     "resolvers": {},
+    "slurm": {},
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
-FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study", "resolvers", "gates"])
+FREE = frozenset(
+    ["store", "resume", "fork", "mode", "keep", "study", "entry", "resolvers", "gates", "slurm"]
+)
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
@@ -82,6 +86,10 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     ):
         raise BadInput("expdb.resolvers is no mapping of names to `package.module:function`")
     out["resolvers"] = {str(name): str(place) for name, place in resolvers.items()}
+    slurm = {} if out["slurm"] is None else out["slurm"]
+    if not isinstance(slurm, Mapping) or not all(isinstance(name, str) for name in slurm):
+        raise BadInput("expdb.slurm is no mapping of the names of SLURM's settings to values")
+    out["slurm"] = dict(slurm)
     if out["study"] is not None:
         out["study"] = _checked(out["study"], "", "expdb.study")
     for name, allowed in CHOICES.items():

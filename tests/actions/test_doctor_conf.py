@@ -55,6 +55,7 @@ FILES = {
     "exp/tag.yaml": f'{G}a: !!python/object/apply:os.system ["touch /tmp/expdb-was-here"]\n',
     "exp/empty.yaml": "",
     "exp/subtree.yaml": f"{G}exp:\n  optim: {{lr: 1}}\n",
+    "exp/resolver.yaml": f"{G}optim: {{wd: '${{mine:3}}'}}\n",
     "exp/setting.yaml": f"{G}expdb: {{keeep: 1}}\n",
     "exp/sweep.yaml": f"{G}hydra:\n  sweeper:\n    params:\n      +optim.lr: 1,2\n"
     "      optim.lrr: 1,2\n",
@@ -149,6 +150,7 @@ FIX = {
     "setting": "no setting is called expdb.keeep; nearest: expdb.keep",
     "sweep": "hydra.sweeper.params: optim.lr is in the config already: write it without `+`",
     "old": "ends in .yml: Hydra reads .yaml only",
+    "resolver": "optim.wd needs the resolver mine: declare expdb.resolvers.mine: MODULE:FUNCTION",
 }
 
 
@@ -190,7 +192,7 @@ def test_the_base_itself_may_be_what_is_wrong(tmp_path: Path) -> None:
 def test_every_value_says_where_it_is_from(entry: Entry) -> None:
     found = explain(entry, "exp02", directory=entry.folder.parent)
     rows = {row.key: row for row in found.rows}
-    assert (found.num_keys, found.standing) == (len(rows), "no store here")
+    assert (found.num_keys, found.stands) == (len(rows), None)
     said = {
         key: (row.value, row.where, row.was and (row.was.value, row.was.where))
         for key, row in rows.items()
@@ -229,7 +231,8 @@ def test_how_a_run_stands_to_its_config(world: World, entry: Entry) -> None:
     run = world.run("exp01", canonical=read_config(config).canonical)
     with world.reader() as reader:
         found = explain(entry, "exp01", directory=entry.folder, reader=reader)
-    assert found.standing == f"up to date ({run[:4]})"
+    (one,) = found.stands or ()
+    assert (one.run, one.seed, one.state) == (run, 0, "up to date")
 
 
 # -------------------------------------------------------------------------------- which config
@@ -254,6 +257,23 @@ def test_the_config_of_a_script_is_found_without_running_it(world: World) -> Non
     assert find_entry([world.top], world.store).name == "other"
     for script in ("../../etc/x.py", "/etc/x.py", "a\0b"):
         write_json(path, {**read_json(path), "command": ["python", script]})
+        assert find_entry([world.top], world.store).name == "train"
+
+
+def test_a_script_is_declared_before_anything_has_run(world: World) -> None:
+    main = "import hydra\n@hydra.main(version_base=None, config_path='conf', config_name='{}')\n"
+    world.write(
+        {
+            "pretrain.py": main.format("pretrain") + "def main(cfg): pass\n",
+            "train.py": main.format("train") + "def main(cfg): pass\n",
+        }
+    )
+    files = {"train.yaml": "a: 1\n", "pretrain.yaml": "a: 2\n"}
+    make_conf(world.top, {**files, "expdb/default.yaml": "entry: pretrain.py\n"})
+    found = find_entry([world.top], world.store)
+    assert (found.name, found.script) == ("pretrain", "pretrain.py")
+    for said in ("entry: null", "entry: gone.py", "entry: ../x.py", "entry: [a]", "entry: {", ""):
+        (world.top / "conf/expdb/default.yaml").write_text(said + "\n")
         assert find_entry([world.top], world.store).name == "train"
 
 

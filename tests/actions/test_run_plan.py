@@ -137,13 +137,30 @@ def test_what_another_process_has_queued_is_left_to_it(project: Path, store: Sto
     assert len(plan(project, store, "a").jobs) == 3
 
 
-def test_costs_are_medians_of_the_experiment_else_of_all(project: Path, store: Store) -> None:
+def test_costs_are_those_of_runs_of_the_experiment_by_their_steps(
+    project: Path, store: Store
+) -> None:
+    def took(number: int, minutes: float, steps: int | None, **more: Any) -> None:
+        made = make_run(f"a{number:09d}", experiment="a", seed=number + 10, minutes=number)
+        known = {"max_steps": steps, "ended_at_ms": made.created_at_ms + int(minutes * 60_000)}
+        write_run(store, replace(made, **{**known, **more}))
+
+    def estimates(*words: str) -> dict[str, float | None]:
+        return {job.said: job.estimate_s for job in plan(project, store, *words).jobs}
+
     for number, minutes in ((1, 2), (2, 4), (3, 40)):
-        run_id = f"a{number:09d}"
-        made = make_run(run_id, experiment="a", seed=number + 10, minutes=number)
-        write_run(store, replace(made, ended_at_ms=made.created_at_ms + minutes * 60_000))
-    found = plan(project, store)
-    assert {job.estimate_s for job in found.jobs} == {240.0}
+        took(number, minutes, None)
+    assert estimates("a:s0", "b+lr=0.5") == {"a:s0": 240.0, "b+lr=0.5:s0": None}
+    for number, minutes in ((4, 6), (5, 8)):
+        took(number, minutes, 100)
+    assert estimates("a:s0") == {"a:s0": 420.0}  # no key says the steps: as many as before
+    told = {"canonical": '{"loop":{"max_steps":400},"save_steps":400}'}
+    took(6, 16, 400, **told)
+    assert estimates("a:s0") == {"a:s0": 960.0}
+    conf = project / "conf/exp/a.yaml"
+    for steps, seconds in ((100, 420.0), (400, 960.0), (200, 720.0)):
+        conf.write_text(f"{FILES['conf/exp/a.yaml']}loop: {{max_steps: {steps}}}\n")
+        assert estimates("a:s0") == {"a:s0": seconds}
 
 
 def test_jobs_of_this_work_tree_hold_a_rollback_back(project: Path, store: Store) -> None:
@@ -199,6 +216,52 @@ def test_what_others_have_or_did_meanwhile_is_not_trained_again(
     assert [one.begun.said for one in told if one.begun is not None] == ["a:s2"]
     assert [path.name for path in store.layout.jobs.iterdir()] == ["a~s2.log"]
     assert "never to be started" in (store.layout.jobs / "a~s2.log").read_text()
+
+
+SAYS_GPU = """\
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+(here / f"gpu-{os.getpid()}").write_text(str(os.environ.get("CUDA_VISIBLE_DEVICES")))
+for _ in range(500):
+    if len(list(here.glob("gpu-*"))) >= 2:
+        break
+    time.sleep(0.02)
+"""
+LISTED = """\
+GPU 0: NVIDIA H200 (UUID: GPU-0a)
+GPU 1: NVIDIA H200 (UUID: GPU-1b)
+  MIG 1g.18gb     Device  0: (UUID: MIG-2c)
+  MIG 1g.18gb     Device  1: (UUID: MIG-3d)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("4,GPU-7,2", {"4", "GPU-7"}),
+        ("4", {"4"}),
+        ("1,-1,2", {"1,-1,2"}),
+        ("", {""}),
+        (None, {"None"}),
+        (LISTED, {"GPU-0a", "MIG-2c"}),
+    ],
+)
+def test_each_of_several_workers_has_a_gpu_of_its_own(
+    project: Path, store: Store, monkeypatch: pytest.MonkeyPatch, given: str | None, seen: set[str]
+) -> None:
+    (project / "train.py").write_text(SAYS_GPU)
+    (project / "bin").mkdir()
+    if given is None or given == LISTED:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        monkeypatch.setenv("PATH", f"{project}/bin")
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    if given == LISTED:
+        program = project / "bin/nvidia-smi"
+        program.write_text(f"#!/bin/sh\n/bin/cat <<'END'\n{LISTED}END\n")
+        program.chmod(0o755)
+    go(store, plan(project, store, "a:s0", "a:s1"))
+    assert {path.read_text() for path in project.glob("gpu-*")} == seen
 
 
 def test_edits_that_are_not_to_be_trained_stop_it(project: Path, store: Store) -> None:

@@ -57,7 +57,7 @@ def test_conf_and_one_experiment(conf, mine):
     assert done.err == "where:     expdb doctor --conf typo\n"
     done = mine("doctor", "--conf", "exp01")
     assert done.code == 0
-    assert ", base + 1, differs from" in done.out.splitlines()[0]
+    assert ", base + 1, missing" in done.out.splitlines()[0]
     assert "conf/exp/exp01.yaml:2" in done.out
     assert "was 0.003 in conf/train.yaml:2" in done.out
     keys = json.loads(mine("doctor", "--conf", "exp01", "--json").out)["keys"]

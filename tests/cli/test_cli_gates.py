@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -79,3 +80,45 @@ def test_show_and_compare_name_value_and_mark(
     main(["compare", RUN, "a" * 10, "--json"])
     (gate,) = json.loads(capsys.readouterr().out)["gates"]
     assert (gate["values"], gate["outcomes"]) == ([1.85, 2.1], ["pass", "fail"])
+
+
+def test_groups_over_seeds_have_them_in_every_form(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = make_store(top / "runs")
+    gates = {"gates": {"val/loss": {"max": 1.9}}}
+    for name, values in (("baseline", (1.80, 1.82, 1.84)), ("wide", (1.7, 1.9, 2.1))):
+        for seed, value in enumerate(values):
+            run = f"{name[0]}{seed}".ljust(10, "0")
+            digest = {"digest": f"v1:{name}", "canonical": f'{{"a":"{name}"}}'}
+            made = make_run(run, experiment=name, seed=seed, value=value, settings=gates)
+            write_run(store, replace(made, **digest))
+
+    def said(*words: str) -> str:
+        main([*words, "--over", "seed"])
+        return capsys.readouterr().out
+
+    wanted = {"baseline": "pass", "wide": "inconclusive"}
+    for words in (("rank",), ("ls",)):
+        text = said(*words)
+        assert text.splitlines()[2 if words == ("rank",) else 0].endswith("gates")
+        assert {row["experiment"]: row["gates"] for row in rows(said(*words, "--csv"))} == wanted
+        table = said(*words, "--md")
+        assert [line.rpartition(" | ")[2] for line in table.splitlines() if "wide" in line] == [
+            "? val/loss |"
+        ]
+        assert "? val/loss" in text
+        groups = json.loads(said(*words, "--json"))["groups"]
+        assert {one["experiment"]: one["gates"][0]["outcome"] for one in groups} == wanted
+    both = ("compare", "baseline", "wide")
+    held = [row for row in rows(said(*both, "--csv")) if row["metric"] == "val/loss <= 1.9"]
+    assert {row["experiment"]: row["outcome"] for row in held} == wanted
+    assert [(row["seeds"], float(row["mean"])) for row in held] == [
+        ("3", pytest.approx(1.82)), ("3", pytest.approx(1.9))
+    ]  # fmt: skip
+    (line,) = (line for line in said(*both, "--md").splitlines() if "val/loss \\<= 1.9" in line)
+    assert [cell.split()[-1] for cell in line.strip("| ").split(" | ")[1:]] == ["pass", "?"]
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))

@@ -109,6 +109,10 @@ def test_init_in_a_folder_that_is_named(here, tmp_path: Path, monkeypatch) -> No
     (tmp_path / "project").mkdir()
     (tmp_path / "project/train.py").write_text("")
     assert here("init", "project", "-q").out == "project/runs\n"
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / ".gitkeep").touch()
+    assert here("init", "kept", "-q").out == "kept\n"
     assert not (tmp_path / "project/.gitignore").exists()
     data = json.loads(here("init", "fresh", "--json").out)
     assert (data["store"], data["created"]) == ("fresh", False)

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from expdb.cli.main import main
+from tests.query.made import make_store
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -380,3 +383,18 @@ def test_in_place_it_holds_a_rollback_back(lab: Lab) -> None:
     assert (refused.returncode, child.returncode) == (4, 130)
     assert "from this work tree" in refused.stderr or "in this work tree" in refused.stderr
     assert (lab.top / "left-in-the-tree.txt").exists()
+
+
+def test_what_is_named_and_cannot_be_trained_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_store(tmp_path / "runs")
+    (tmp_path / "conf/exp").mkdir(parents=True)
+    (tmp_path / "conf/train.yaml").write_text("seed: 0\n")
+    (tmp_path / "conf/exp/bad.yaml").write_text(f"{G}defaults: [/nothing: here]\n")
+    main_script = '@hydra.main(config_path="conf", config_name="train")\ndef main(cfg): ...\n'
+    (tmp_path / "train.py").write_text(main_script)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "bad"]) == 1
+    assert "warning: bad is left out: nothing=here: no such file" in capsys.readouterr().err
+    assert main(["run"]) == 0  # nothing that could be trained is missing

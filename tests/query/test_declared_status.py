@@ -278,6 +278,14 @@ def test_resolvers_of_the_project_are_used(project: Path, store: Store) -> None:
     assert own().fault == "expdb.resolvers.mine: tools.res has no function nothing"
     (project / "conf/train.yaml").write_text((base % "system").replace("tools.res", "os"))
     assert own().fault.startswith("expdb.resolvers.mine: there is no module os in ")
+    (project / "tools/out.py").write_text("import sys\nsys.exit(3)\n")
+    (project / "conf/train.yaml").write_text((base % "mine").replace("tools.res", "tools.out"))
+    assert own().fault == (
+        "expdb.resolvers.mine: tools.out cannot be imported: it leaves by sys.exit"
+    )
+    (project / "tools/late.py").write_text("import sys\ndef mine(number):\n    sys.exit()\n")
+    (project / "conf/train.yaml").write_text((base % "mine").replace("tools.res", "tools.late"))
+    assert own().fault == "a resolver leaves by sys.exit"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from expdb.actions.conf_check import ConfReport, ConfRow
@@ -9,6 +10,8 @@ from expdb.actions.conf_detail import ConfDetail, KeyRow, Said
 from expdb.actions.doctor_machine import Check
 from expdb.digest import Missing
 from expdb.query.entry import Entry
+from expdb.query.standing import Standing
+from expdb.query.status_results import Reason
 from expdb.report import conf_check, doctor
 from expdb.report.json import dumps
 from expdb.text import cells
@@ -129,7 +132,7 @@ DETAIL = ConfDetail(
     digest="v1:6f20a9b1c4d7e08852b1",
     base="baseline",
     changed=("optim.lr", "loop.z_loss"),
-    standing="up to date (t1h6)",
+    stands=(Standing(experiment="exp01", seed=0, state="up to date", run="t1h6y3cz8r"),),
     rows=(
         KeyRow(key="optim.lr", value=0.01, where="conf/exp/exp01.yaml:5",
                was=Said(value=0.003, where="conf/optim/adamw.yaml:2")),
@@ -147,6 +150,12 @@ def test_one_experiment(screen, golden):
     golden("doctor-exp-100.txt", conf_check.render_detail(DETAIL, screen(), everything=False))
     lines = conf_check.render_detail(DETAIL, screen(), everything=True)
     assert any(line.split()[:2] == ["data.path", "???"] for line in lines)
+    moved = Reason(kind="config", name="lr", old=1, new=2)
+    stale = Standing(experiment="exp01", seed=1, state="stale", run="a" * 10, reasons=(moved,))
+    both = replace(DETAIL, stands=(*(DETAIL.stands or ()), stale))
+    assert conf_check.render_detail(both, screen(), everything=False)[0].endswith(
+        " 1 up to date (t1h6), 1 stale (aaaa): config: lr 1 → 2"
+    )
     assert "\x1b" not in "".join(lines)
 
 
@@ -157,3 +166,5 @@ def test_json_of_experiments(golden):
     assert [one["key"] for one in data["keys"] if one["added"]] == ["loop.z_loss"]
     assert (data["base"], data["changed"]) == ("baseline", ["optim.lr", "loop.z_loss"])
     assert "???" in dumps(data)
+    assert data["standing"][0]["state"] == "up to date"
+    assert conf_check.detail_document(replace(DETAIL, stands=None))["standing"] is None

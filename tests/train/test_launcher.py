@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from expdb.conf import script
-from expdb.model import RunState
+from expdb.model import Run, RunState
 from expdb.store.runs import read_run, run_dirs
 from tests import warm
 
@@ -29,6 +29,30 @@ def main(cfg):
     with expdb.start(cfg) as run:
         run.log({"val/loss": cfg.optim.lr, "pid": os.getpid(), "parent": os.getppid()}, step=1)
     return run.result()
+
+if __name__ == "__main__":
+    main()
+"""
+
+EDITED_MEANWHILE = """
+import os, pathlib, time
+import hydra
+import expdb
+import knobs
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def main(cfg):
+    top = pathlib.Path(__file__).parent
+    with expdb.start(cfg) as run:
+        (top / "runs" / f"seen-{os.getpid()}").touch()
+        while len(list((top / "runs").glob("seen-*"))) < 2:
+            time.sleep(0.02)
+        if cfg.seed == 0:
+            for name in ("knobs.py", "train.py"):
+                (top / name).write_text("WIDTH = 2\\n")
+        while "WIDTH = 2" not in (top / "train.py").read_text():
+            time.sleep(0.02)
+        run.log({"val/loss": knobs.WIDTH}, step=1)
 
 if __name__ == "__main__":
     main()
@@ -64,28 +88,68 @@ def test_a_launchers_process_knows_the_script_that_it_works_for(
     assert script.entry_script() == tmp_path / "main"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+needs_joblib = pytest.mark.skipif(
     not has_joblib_launcher(), reason="hydra-joblib-launcher is not installed (extra `joblib`)"
 )
-def test_jobs_in_processes_of_their_own_are_pinned_runs_with_folders_of_their_own(
-    tmp_path: Path,
-) -> None:
+
+
+def project(tmp_path: Path, files: dict[str, str]) -> Path:
     top = tmp_path / "project"
     shutil.copytree(ROOT / "conf", top / "conf")
-    (top / "train.py").write_text(SCRIPT)
-    (top / ".gitignore").write_text("/runs/\n")
+    for name, text in {**files, ".gitignore": "/runs/\n"}.items():
+        (top / name).write_text(text)
     git = ("git", "-c", "user.name=a", "-c", "user.email=b")
     for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "one")):
         subprocess.run([*git, *words], cwd=top, check=True, capture_output=True)
+    return top
+
+
+def sweep(top: Path, *overrides: str) -> list[Run]:
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "expdb" / "_hydra")))
-    words = ["train.py", "-m", "+exp=baseline,exp01", "hydra/launcher=joblib"]
+    words = ["train.py", "-m", *overrides, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
     env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = warm.run([*words, "hydra.launcher.n_jobs=2"], cwd=top, env=env, libraries=warm.LIGHT)
+    done = warm.run(words, cwd=top, env=env, libraries=warm.LIGHT)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     store = top / "runs"
-    runs = [read_run(folder, store_root=store) for _, folder, _ in run_dirs(store)]
+    return [read_run(folder, store_root=store) for _, folder, _ in run_dirs(store)]
+
+
+@needs_joblib
+def test_a_pin_names_what_a_worker_imported_and_says_where_an_edit_came_after_it(
+    tmp_path: Path,
+) -> None:
+    files = {"train.py": EDITED_MEANWHILE, "knobs.py": "WIDTH = 1\n"}
+    top = project(tmp_path, files)
+    blobs = {
+        name: subprocess.run(
+            ["git", "rev-parse", f"HEAD:{name}"],
+            cwd=top,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        for name in files
+    }
+    runs = {run.seed: run for run in sweep(top, "seed=0,1,2,3")}
+    for run in runs.values():
+        assert {name: run.pin.used[name] for name in files} == blobs  # as they were imported
+        assert run.value() == (1.0, 1)
+    for seed in (0, 1):
+        assert (runs[seed].pin.reproducible, runs[seed].pin.dirty) == (True, False)
+    said = "knobs.py, train.py ran as imported before an edit: the tree has the edit"
+    for seed in (2, 3):
+        assert not runs[seed].pin.reproducible
+        assert said in runs[seed].pin.reasons
+
+
+@needs_joblib
+def test_jobs_in_processes_of_their_own_are_pinned_runs_with_folders_of_their_own(
+    tmp_path: Path,
+) -> None:
+    top = project(tmp_path, {"train.py": SCRIPT})
+    runs = sweep(top, "+exp=baseline,exp01")
+    store = top / "runs"
     assert sorted(run.experiment for run in runs) == ["baseline", "exp01"]
     for run in runs:
         assert (run.state, run.value()) == (

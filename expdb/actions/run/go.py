@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Literal
 
-from expdb.actions.run.process import Site
+from expdb.actions.run.begun import Taken
+from expdb.actions.run.gpus import Gpus, devices_for
+from expdb.actions.run.process import Site, begin
 from expdb.actions.run.results import Ended, Job, RunPlan, RunResult, Source
-from expdb.actions.run.workers import Tell, Workers
+from expdb.actions.run.workers import Begin, Tell, Workers
 from expdb.errors import Conflict, Refused
 from expdb.git.stores import pinning
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
@@ -24,6 +27,7 @@ from expdb.text import plain
 from expdb.track.pin import pin_code
 
 IN_PLACE = "--in-place"
+On = Literal["local", "slurm"]
 
 
 def pin_jobs(
@@ -61,6 +65,7 @@ def run_jobs(
     *,
     workers: int,
     in_place: bool = False,
+    on: On = "local",
     announce: Callable[[Source], None],
     tell: Tell,
 ) -> RunResult:
@@ -69,23 +74,35 @@ def run_jobs(
     Args:
         store: where the runs go.
         plan: the jobs, in the order in which they are begun.
-        workers: so many processes at once.
+        workers: so many processes at once, or jobs in SLURM's queue.
+        on: where: on this machine, or through SLURM.
         in_place: run them in the user's own work tree.
         announce: told once which code they run.
         tell: told of each beginning and end, and now and then how far it is.
 
     Raises:
-        Refused: see `pin_jobs`; nothing was started.
+        Refused, BadInput: see `pin_jobs` and `submit.require_slurm`; nothing was started.
     """
     started = time.monotonic()
+    start: Begin = begin
+    if on == "slurm":
+        from expdb.actions.run.submit import require_slurm, submit
+
+        require_slurm(
+            {f"--slurm, or expdb.slurm of {plain(job.said)}": job.slurm for job in plan.jobs}
+        )
+        start = submit
+    store.layout.jobs.mkdir(exist_ok=True)
     worktree = find_worktree(plan.folder)
     with ExitStack() as held:
         source = pin_jobs(store, worktree, plan, in_place=in_place)
         mine, others = _take(store, plan, worktree, source, held)
         announce(source)
         tree = worktree if isinstance(worktree, WorkTree) else None
-        site = Site(store=store, folder=plan.folder, worktree=tree, source=source)
-        pool = Workers(site, workers=workers, tell=tell)
+        gpus = Gpus(devices_for(workers) if on == "local" else ())
+        site = Site(store=store, folder=plan.folder, worktree=tree, source=source, gpus=gpus)
+        leaves = on == "slurm"
+        pool = Workers(site, start, workers=workers, tell=tell, hang_up_leaves=leaves)
         ended = pool.work(mine, before=others)
     order = {job.key: at for at, job in enumerate(plan.jobs)}
     return RunResult(
@@ -102,30 +119,29 @@ def _take(
     worktree: WorkTree | Unavailable,
     source: Source,
     held: ExitStack,
-) -> tuple[list[tuple[Job, ExitStack]], list[Ended]]:
+) -> tuple[list[Taken], list[Ended]]:
     """Claim the jobs; return mine with what gives each back, and those that others have or did."""
-    store.layout.jobs.mkdir(exist_ok=True)
     here = isinstance(worktree, WorkTree) and bool(source.why_in_place)
     work_tree = str(worktree.git_dir) if here and isinstance(worktree, WorkTree) else ""
-    mine: list[tuple[Job, ExitStack]] = []
+    mine: list[Taken] = []
     others: list[Ended] = []
     for job in plan.jobs:
         own = held.enter_context(ExitStack())
         try:
-            own.enter_context(jobs.claim(store.layout, job.key, work_tree=work_tree))
+            claim = own.enter_context(jobs.claim(store.layout, job.key, work_tree=work_tree))
         except Conflict as error:
             others.append(Ended(job=job, end="taken", said=error.message))
         else:
-            mine.append((job, own))
+            mine.append(Taken(job=job, claim=claim, own=own))
     if not mine:
         return mine, others
     # Whoever had one before may have come to its end since the plan was made.
-    done = _done_since(store, [job for job, _ in mine])
-    for job, own in mine:
-        if job.key in done:
-            own.close()
-            others.append(Ended(job=job, end="done before", run=done[job.key]))
-    return [(job, own) for job, own in mine if job.key not in done], others
+    done = _done_since(store, [one.job for one in mine])
+    for one in mine:
+        if one.job.key in done:
+            one.own.close()
+            others.append(Ended(job=one.job, end="done before", run=done[one.job.key]))
+    return [one for one in mine if one.job.key not in done], others
 
 
 def _done_since(store: Store, planned: Sequence[Job]) -> dict[jobs.Key, str]:

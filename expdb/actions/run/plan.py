@@ -6,7 +6,6 @@ Invariant: nothing is written and nothing is started.
 from __future__ import annotations
 
 import difflib
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from expdb import digest
+from expdb.actions.run.costs import Costs, costs
 from expdb.actions.run.results import Job, RunPlan, Which
 from expdb.errors import BadInput, NotFound, Refused
 from expdb.git.worktree import Unavailable, find_worktree
@@ -40,6 +40,7 @@ run nobody here knows whether it is dead."""
 DEFAULT: tuple[Which, ...] = ("missing",)
 CUT_OFF = ("crashed", "preempted")
 CALLBACK = "hydra/callbacks="
+SLURM = "expdb.slurm."
 
 
 def plan_run(
@@ -50,6 +51,7 @@ def plan_run(
     words: Sequence[str] = (),
     which: Collection[Which] = DEFAULT,
     most: int | None = None,
+    slurm: Mapping[str, Any] | None = None,
 ) -> RunPlan:
     """Return the jobs that would train what is declared.
 
@@ -60,6 +62,7 @@ def plan_run(
         words: experiments, `exp01` or `exp01:s2`; none: all.
         which: which of them get a job, by how they stand.
         most: so many jobs at most.
+        slurm: what to ask of SLURM besides what `expdb.slurm` of each job says; None: not asked.
 
     Raises:
         NotFound: a word names nothing that is declared.
@@ -78,7 +81,11 @@ def plan_run(
     asked = {*which, *(FOR.values() if "all" in which else ())}
     needed = [one for one in stand if FOR.get(one.state) in asked]
     maker = _Maker(
-        reader=reader, start=_start(reader, declared), costs=_costs(reader), known=_known(reader)
+        reader=reader,
+        start=_start(reader, declared),
+        costs=costs(reader, sorted({one.experiment for one in needed})),
+        known=_known(reader),
+        slurm=slurm,
     )
     jobs = [
         maker.job(declared, one, wanted[one.experiment, one.variant, one.seed]) for one in needed
@@ -181,19 +188,6 @@ def _start(reader: Reader, declared: Declaration) -> tuple[tuple[str, ...], bool
     return start, declared.group in names, own
 
 
-def _costs(reader: Reader) -> Mapping[str, float]:
-    """Return experiment -> median seconds of its finished runs, of all runs under an empty text."""
-    sql = """
-        SELECT experiment, (ended_at_ms - created_at_ms) / 1000.0 FROM runs
-        WHERE state = 'finished' AND ended_at_ms >= created_at_ms AND host IS NOT NULL
-    """
-    taken: dict[str, list[float]] = defaultdict(list)
-    for experiment, seconds in reader.rows(sql):
-        taken[experiment].append(float(seconds))
-        taken[""].append(float(seconds))
-    return {name: statistics.median(values) for name, values in taken.items()}
-
-
 def _known(reader: Reader) -> Mapping[tuple[str, str, int | None], list[str]]:
     found: dict[tuple[str, str, int | None], list[str]] = defaultdict(list)
     for experiment, variant, seed, run in reader.rows(
@@ -209,14 +203,15 @@ class _Maker:
 
     reader: Reader
     start: tuple[tuple[str, ...], bool, tuple[str, ...]]
-    costs: Mapping[str, float]
+    costs: Costs
     known: Mapping[tuple[str, str, int | None], list[str]]
+    slurm: Mapping[str, Any] | None
 
     def job(self, declared: Declaration, one: Standing, wanted: DeclaredRun) -> Job:
         """Return the job, which goes on with a run that was cut off where there is a checkpoint."""
         start, is_in_base, end = self.start
         chosen = choice(declared.group, one.experiment, is_in_base=is_in_base)
-        estimate = self.costs.get(one.experiment, self.costs.get(""))
+        estimate = self.costs.of(one.experiment, wanted)
         resumes = step = None
         own: tuple[str, ...] = ()
         if one.state in CUT_OFF and one.run is not None:
@@ -238,7 +233,21 @@ class _Maker:
             estimate_s=estimate,
             digest=wanted.digest,
             known=frozenset(self.known.get(_place(one), ())),
+            slurm={} if self.slurm is None else {**_slurm(wanted), **self.slurm},
         )
+
+
+def _slurm(wanted: DeclaredRun) -> dict[str, Any]:
+    """Return the section `expdb.slurm` of a config."""
+    found: dict[str, Any] = {}
+    for key, value in digest.flatten(wanted.canonical).items():
+        if key.startswith(SLURM) and value != {}:
+            name, _, inner = key.removeprefix(SLURM).partition(".")
+            if inner:
+                found.setdefault(name, {})[inner] = value
+            else:
+                found[name] = value
+    return found
 
 
 def _code(config: Mapping[str, Any]) -> Mapping[str, Any]:

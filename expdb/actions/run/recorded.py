@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from expdb.errors import Corrupt, ExpdbError
 from expdb.model import RunState
-from expdb.store import attempts, owner
+from expdb.store import attempts
 from expdb.store.files import read_json
 from expdb.store.layout import RunLayout
 from expdb.store.runs import run_dirs, state_now
@@ -14,6 +16,7 @@ from expdb.store.store import Store
 
 NEWEST = 500
 """So many of the runs that were written last are looked at; a job has just ended."""
+PROCESS: Final = ("host", "boot", "pid", "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +30,11 @@ class Recorded:
     """The tree that its last attempt is pinned to."""
 
 
-def recorded_by(store: Store, *, work_tree: str, pid: int, start: int | None) -> Recorded | None:
+def recorded_by(store: Store, *, work_tree: str, who: Mapping[str, Any]) -> Recorded | None:
     """Return the run whose last attempt is of a work tree, else of a process; None for none.
 
-    `work_tree` is the git directory of a work tree that no other process has, empty for none.
+    `work_tree` is the git directory of a work tree that no other process has, empty for none; `who`
+    is the process as `owner.describe` has it.
     """
     newest = sorted(run_dirs(store.root), key=lambda item: -item[2][0])[:NEWEST]
     for run, path, _ in newest:
@@ -41,7 +45,7 @@ def recorded_by(store: Store, *, work_tree: str, pid: int, start: int | None) ->
         try:
             attempt = attempts.read_pin(layout, numbers[-1])
             is_its = bool(work_tree) and attempt.work_tree == work_tree
-            if not (is_its or _is_of(layout, numbers[-1], pid, start)):
+            if not (is_its or _is_of(layout, numbers[-1], who)):
                 continue
             state, reason = state_now(path, store_root=store.root)
         except ExpdbError:
@@ -50,13 +54,9 @@ def recorded_by(store: Store, *, work_tree: str, pid: int, start: int | None) ->
     return None
 
 
-def _is_of(layout: RunLayout, attempt: int, pid: int, start: int | None) -> bool:
+def _is_of(layout: RunLayout, attempt: int, who: Mapping[str, Any]) -> bool:
     try:
-        who = read_json(layout.attempt(attempt) / "owner.json")
+        found = read_json(layout.attempt(attempt) / "owner.json")
     except (OSError, Corrupt):
         return False
-    return (
-        owner.same_host(who)
-        and who.get("boot") == owner.boot_id()
-        and (who.get("pid"), who.get("start")) == (pid, start)
-    )
+    return bool(who) and all(found.get(name) == who.get(name) for name in PROCESS)

@@ -17,10 +17,12 @@ from expdb.store.jobs import Key
 Which = Literal["missing", "stale", "failed", "all"]
 """Which declared runs get a job; `all` also has those that are up to date."""
 
-End = Literal["done", "failed", "stopped", "not begun", "taken", "done before"]
-"""`taken`: another process is at it; `done before`: one had done it when it could be taken."""
+End = Literal["done", "failed", "stopped", "not begun", "left", "taken", "done before"]
+"""`left`: it stays in its queue without this process; `taken`: another process is at it; `done
+before`: one had done it when it could be taken.
+"""
 
-NOT_DONE: Final = frozenset[str](["failed", "stopped", "not begun"])
+NOT_DONE: Final = frozenset[str](["failed", "stopped", "not begun", "left"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Job:
     digest: str
     known: frozenset[str] = frozenset()
     """The runs of this declared run that there were when it was planned."""
+    slurm: Mapping[str, Any] = field(default_factory=dict)
+    """What its config asks of SLURM: `expdb.slurm`."""
 
     @property
     def name(self) -> str:
@@ -118,8 +122,12 @@ class Going:
     num_done: int
     num_failed: int
     num_running: int
+    num_queued: int = 0
+    """Jobs in a queue that do not run yet."""
     num_all: int
     eta_s: float | None
+    queued: tuple[Job, str] | None = None
+    """The job that was put into a queue just now, and what it is called there."""
     begun: Job | None = None
     """The job that began just now."""
     ended: Ended | None = None

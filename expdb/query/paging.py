@@ -21,10 +21,23 @@ from expdb.query.runs import (
     names_of,
     rows_in_order,
 )
+from expdb.store import attempts as attempt_files
 from expdb.store.folders import Version
+from expdb.store.layout import RunLayout
+from expdb.store.points import journals
 
 RATE: Final = "train/tokens_per_s"
 STEP_TIME: Final = "train/step_time_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A critical event of a run."""
+
+    run: str
+    name: str
+    rule: str
+    step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +57,8 @@ class RunOrder:
     """Runs of the store that failed or crashed since the moment asked for."""
     last_point_ms: int | None = None
     """When a live run last wrote, in UTC epoch milliseconds; None without a live one."""
+    alarms: tuple[Alarm, ...] = ()
+    """Critical events since the moment asked for, oldest first."""
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, Version] = field(default_factory=dict)
     """Run -> the version of its folder: another one says that the run has changed."""
@@ -86,6 +101,7 @@ def order_of(
     params: Sequence[Any] = (),
     sort: str | None = None,
     failed_since_ms: int = 0,
+    alarms_since_ms: int | None = None,
 ) -> RunOrder:
     """Return the order of the runs that a condition over `r` (runs) selects, newest first.
 
@@ -124,9 +140,40 @@ def order_of(
         is_live=frozenset(live or ()),
         num_failed=num_failed,
         warnings=reader.warnings,
+        alarms=_alarms(reader, alarms_since_ms),
+        last_point_ms=_last_point_ms(reader, live or ()),
         versions=reader.versions,
         names=names_of(reader),
     )
+
+
+def _alarms(reader: Reader, since_ms: int | None) -> tuple[Alarm, ...]:
+    if since_ms is None:
+        return ()
+    sql = (
+        "SELECT e.run, r.name, e.rule, e.step FROM events e JOIN runs r ON r.id = e.run"
+        " WHERE e.severity = 'critical' AND e.created_at_ms >= ?"
+        " ORDER BY e.created_at_ms, e.run, e.rule"
+    )
+    return tuple(Alarm(*row) for row in reader.rows(sql, [since_ms]))
+
+
+def _last_point_ms(reader: Reader, live: Sequence[str]) -> int | None:
+    """Return when a journal of rank 0 of a live run was last written, by the store's clock."""
+    newest = None
+    for run in live:
+        layout = RunLayout(reader.run_dir(run))
+        paths = [
+            path
+            for number in attempt_files.numbers(layout)[-1:]
+            for path in journals(layout, number).get(0, ())
+        ]
+        for path in paths:
+            try:
+                newest = max(newest or 0, path.stat().st_mtime_ns // 1_000_000)
+            except FileNotFoundError:
+                continue  # sealed meanwhile
+    return newest
 
 
 def page_of(

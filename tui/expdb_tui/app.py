@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.theme import Theme
 
 from expdb.model import RunAt
-from expdb.query.paging import RunOrder
+from expdb.query.paging import Alarm, RunOrder
 from expdb.signs import STATE_GLYPHS
 from expdb.text import plain
 from expdb_tui.chosen import Chosen
@@ -25,7 +25,7 @@ from expdb_tui.marks import Marks, marks
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
-from expdb_tui.session import Session
+from expdb_tui.session import Session, now_ms
 from expdb_tui.widgets.prompt import Prompt
 
 TICK_S = 1.0
@@ -82,6 +82,8 @@ class ExpdbApp(App[None]):
         self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
         self.head: RunAt | None = None
         self.order: RunOrder | None = None
+        self.started_ms = now_ms()
+        self._alarms: set[Alarm] = set()
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
         self.animation_level = "none"
 
@@ -115,6 +117,8 @@ class ExpdbApp(App[None]):
 
     def take_life(self, order: RunOrder) -> None:
         """Take what a look at the store found, for the header of all screens."""
+        new = [alarm for alarm in order.alarms if alarm not in self._alarms]
+        self._alarms.update(new)
         self.order = order
         self.life = Life(
             num_live=len(order.is_live),
@@ -124,6 +128,10 @@ class ExpdbApp(App[None]):
             failed_sign=self.life.failed_sign,
         )
         self.screen.query_one("#header").refresh()
+        if new:
+            self.bell()
+            said = ", ".join(f"{alarm.name} {alarm.rule} at {alarm.step}" for alarm in new[:3])
+            self._say(said)
 
     def tick(self) -> None:
         """Look at the store, and let the header's age go on."""

@@ -141,6 +141,7 @@ class RunsScreen(Page):
     def reload(self) -> None:
         """Read the order again, and what is on the screen."""
         head, sort, said = self.main.head, self._sort, self._said_filter()
+        since = self.main.started_ms
         begun = time.monotonic()
         self._next_look = begun + 60.0
 
@@ -153,6 +154,7 @@ class RunsScreen(Page):
                 params=where.params,
                 sort=self._sort_word(sort),
                 failed_since_ms=now_ms() - DAY_MS,
+                alarms_since_ms=since,
             )
 
         def take(order: RunOrder) -> None:

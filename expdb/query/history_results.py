@@ -113,6 +113,16 @@ class FirstTrouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Healthy:
+    """The last run of an experiment in which no rule warned, and what another differs in."""
+
+    run: str
+    name: str
+    keys: tuple[str, ...]
+    """The config keys whose values differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
     """What `events` shows: of one run by step, of several the newest first."""
 
@@ -129,3 +139,5 @@ class EventList:
     """Only the last day was looked at, since nothing else was asked for."""
     first: FirstTrouble | None = None
     """Of one run only."""
+    healthy: Healthy | None = None
+    """Of one step only."""

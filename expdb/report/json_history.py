@@ -60,7 +60,7 @@ def _node(node: Node, result: History) -> Data:
 
 def events(result: EventList) -> Data:
     """Return `events`, in the order of the rows."""
-    first = result.first
+    first, healthy = result.first, result.healthy
     return document(
         events=[event_row(row) for row in result.rows],
         num_all=result.num_all,
@@ -68,6 +68,9 @@ def events(result: EventList) -> Data:
         first=None
         if first is None
         else {"step": first.event.step, "rule": first.event.rule, "good_checkpoint": first.good},
+        healthy=None
+        if healthy is None
+        else {"run": healthy.run, "experiment": healthy.name, "differing": list(healthy.keys)},
     )
 
 
@@ -80,6 +83,9 @@ def event_row(row: EventRow) -> Data:
         "step": row.event.step,
         "severity": row.event.severity,
         "rule": row.event.rule,
+        "key": row.event.key,
         "message": row.event.message,
+        "now": row.event.now,
+        "facts": dict(row.event.facts),
         "created_at": utc(row.event.created_at_ms),
     }

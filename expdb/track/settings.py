@@ -44,14 +44,16 @@ DEFAULTS: dict[str, Any] = {
         ],
     },
     "keep": {"last": 2, "best": 1},
-    "monitor": {"non_finite": True},
+    "monitor": {},
     "noise": {},
     "require": [],
     "gates": {},
     "resolvers": {},
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
-FREE = frozenset(["store", "resume", "fork", "mode", "keep", "study", "resolvers", "gates"])
+FREE = frozenset(
+    ["store", "resume", "fork", "mode", "keep", "study", "resolvers", "gates", "monitor"]
+)
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),

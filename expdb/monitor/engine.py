@@ -213,7 +213,7 @@ class Monitor:
         rate = None if math.isnan(self._rate) else self._rate
         state = {
             "phase": self._phase, "highest": self._highest, "rate": rate, "last": last,
-            "slots": slots,
+            "slots": slots, "rules": {rule.name: rule.version for rule in self.rules},
         }  # fmt: skip
         made: dict[str, Any] = plain(state)
         return made
@@ -241,12 +241,6 @@ class Monitor:
                     slot.load_state_dict(restored(saved))
 
     def known_to(self, state: Mapping[str, Any]) -> list[str]:
-        """Return the rules that are as they were when a state was saved, or said nothing in it."""
-        return [
-            rule.name
-            for rule in self.rules
-            if all(
-                saved["version"] == rule.version
-                for saved in state["slots"].get(rule.name, {}).values()
-            )
-        ]
+        """Return the rules that are as they were when a state was saved."""
+        then = state["rules"]
+        return [rule.name for rule in self.rules if then.get(rule.name) == rule.version]

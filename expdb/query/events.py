@@ -101,6 +101,14 @@ def events_of(
     )
 
 
+def only_asked(found: EventList, asked: Asked) -> EventList:
+    """Return a list with the rows that are severe enough, with a limit the last ones."""
+    allowed = None if asked.severity is None else AT_LEAST[asked.severity]
+    rows = [row for row in found.rows if allowed is None or row.event.severity in allowed]
+    last = rows if asked.limit is None else rows[max(0, len(rows) - asked.limit) :]
+    return replace(found, rows=tuple(last), num_all=len(rows))
+
+
 def events_selected(
     reader: Reader, where: str, params: Sequence[Any], asked: Asked, *, now_ms: int
 ) -> EventList:

@@ -123,6 +123,22 @@ class Healthy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What rules find in a run, against what they found in it."""
+
+    events: tuple[Event, ...]
+    """Those of the replay, in the order in which they were found."""
+    num_recorded: int
+    new: tuple[Event, ...]
+    """What was not recorded, or otherwise."""
+    gone: tuple[Event, ...]
+    """What was recorded and is not found, or otherwise."""
+    is_equal: bool
+    """Whether every line is the same."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
     """What `events` shows: of one run by step, of several the newest first."""
 
@@ -141,3 +157,5 @@ class EventList:
     """Of one run only."""
     healthy: Healthy | None = None
     """Of one step only."""
+    replay: Replay | None = None
+    """How what is shown was found again, and how it compares; None for what is recorded."""

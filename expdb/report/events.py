@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from expdb.model import Event
-from expdb.query.history_results import EventList, EventRow, FirstTrouble, Healthy
+from expdb.query.history_results import EventList, EventRow, FirstTrouble, Healthy, Replay
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.json import utc
 from expdb.report.rows_out import markdown, write_csv
@@ -91,7 +91,9 @@ def _whole(found: EventList, style: Style) -> list[str]:
         since = ago(event.created_at_ms, style.now_ms)
         lines.append(f"{rule}  {severity} at step {event.step} of {label}, {since}")
         lines += [f"  {style.say(line)}" for line in event.message.splitlines()]
-        lines += [f"  {label:<{LABEL_CELLS}}{style.say(said)}" for label, said in _facts(event)]
+        facts = [(plain(label), style.say(said)) for label, said in _facts(event)]
+        width = max((len(label) + 2 for label, _ in facts), default=0)
+        lines += [f"  {label:<{max(width, LABEL_CELLS)}}{said}" for label, said in facts]
         lines.append("")
     healthy = _differing(found.healthy, style)
     return [*lines, *_trouble(found.first, style), *healthy] if found.first else lines[:-1]
@@ -136,6 +138,17 @@ def _differing(healthy: Healthy | None, style: Style) -> list[str]:
     keys += f" and {more:,} more" if more > 0 else ""
     label = f"{style.run(healthy.run)} {plain(healthy.name)}"
     return [f"{'differs':<{LABEL_CELLS}}{keys} from {label}, the last without a warning"]
+
+
+def compared(replay: Replay) -> str:
+    """Return the line on a replay: `replay equals the run: 3 of 3 events`."""
+    same = len(replay.events) - len(replay.new)
+    if replay.is_equal:
+        noun = "event" if replay.num_recorded == 1 else "events"
+        return f"replay equals the run: {same} of {replay.num_recorded} {noun}"
+    new, gone = len(replay.new), len(replay.gone)
+    said = f"{new} new, {gone} gone" if new or gone else "the same events, other details"
+    return f"replay differs: {said} under today's rules"
 
 
 def nothing(found: EventList) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from expdb.query.history_results import EventList, EventRow, History, Node
+from expdb.query.history_results import EventList, EventRow, History, Node, Replay
 from expdb.query.results import ABSENT
 from expdb.report.json import Data, document, run_at, utc
 
@@ -71,7 +71,20 @@ def events(result: EventList) -> Data:
         healthy=None
         if healthy is None
         else {"run": healthy.run, "experiment": healthy.name, "differing": list(healthy.keys)},
+        replay=None if result.replay is None else replay(result.replay),
     )
+
+
+def replay(found: Replay) -> Data:
+    """Return how a replay compares with the run."""
+    return {
+        "is_equal": found.is_equal,
+        "num_recorded": found.num_recorded,
+        "num_same": len(found.events) - len(found.new),
+        "new": [{"step": one.step, "rule": one.rule, "key": one.key} for one in found.new],
+        "gone": [{"step": one.step, "rule": one.rule, "key": one.key} for one in found.gone],
+        "problems": list(found.problems),
+    }
 
 
 def event_row(row: EventRow) -> Data:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -64,14 +64,27 @@ def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
 
     What became of an alert later is told with the line that opened it.
     """
-    out: list[Event] = []
-    opened: dict[tuple[str, str, Any], int] = {}
+    lines = []
     for line, item in read_lines(layout.events, problems):
         try:
-            event = event_of(item)
+            event_of(item)
         except Wrong:
             problems.append(_line_problem(layout.events, line))
             continue
+        lines.append(item)
+    return folded(lines)
+
+
+def folded(lines: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
+    """Return events of their lines: later lines of an alert told with the one that opened it.
+
+    Raises:
+        Wrong: a field of a line is of another type.
+    """
+    out: list[Event] = []
+    opened: dict[tuple[str, str, Any], int] = {}
+    for item in lines:
+        event = event_of(item)
         alert = event.rule, event.key, item.get("opened")
         if item.get("state") in (WORSE, OVER) and (place := opened.get(alert)) is not None:
             out[place] = _later(out[place], event)

@@ -341,19 +341,20 @@ class Loop:
             del metrics[TOKENS]
         if self.state.scaler is not None:
             metrics["train/num_skipped_steps"] = self.state.loop.num_skipped
+        num_batches = self.state.loop.num_batches or 0
+        self.run.took(result.step, num_batches - self._engine.accum, num_batches - 1)
         self._log(metrics, result.step)
         self.state.loop.step = result.step + 1
         self._pace.stepped(result.seconds)
-        self._losses.push(result.step, result.loss, result.num_tokens, result.grad_norm)
+        self._losses.push(result.step, result.loss, result.num_tokens)
         self._see(self._losses.ready())
         self._show(result)
 
     def _see(self, arrived: Iterator[tuple[int, tuple[float, ...]]]) -> None:
-        """Take in losses and tokens that have reached the host, and let the rules look at them."""
-        for step, (loss, num_tokens, grad_norm) in arrived:
+        """Take in losses and tokens that have reached the host."""
+        for step, (loss, num_tokens) in arrived:
             self._pace.counted(num_tokens)
             self._shown.append(loss)
-            self.run.watch(step, {"train/loss": loss, "train/grad_norm": grad_norm})
             if math.isfinite(loss):
                 self.state.loop.nonfinite_since = None
             elif self.state.loop.nonfinite_since is None:

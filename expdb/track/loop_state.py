@@ -33,6 +33,8 @@ class LoopState:
     """What every learning rate is multiplied by, because somebody asked for it on the way."""
     num_batches: int | None = None
     """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
+    monitor: str | None = None
+    """Where the detectors stand, as JSON; only while a checkpoint is written or was just read."""
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
 

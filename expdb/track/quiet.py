@@ -112,7 +112,7 @@ class QuietRun:
     def use_data(self, name: str, dataset: Any, **facts: Any) -> None:
         """Record nothing."""
 
-    def watch(self, step: int, values: Mapping[str, float]) -> None:
+    def took(self, step: int, first: int, last: int) -> None:
         """Look at nothing."""
 
     def note(self, message: str) -> None:
@@ -124,7 +124,9 @@ class QuietRun:
     def artifact(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Copy nothing."""
 
-    def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
+    def event(
+        self, step: int, severity: str, rule: str, message: str, runbook: str = "", **facts: Any
+    ) -> None:
         """Record nothing."""
 
     def checkpoint(self, step: int, state: State) -> None:

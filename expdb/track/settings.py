@@ -45,7 +45,7 @@ DEFAULTS: dict[str, Any] = {
         ],
     },
     "keep": {"last": 2, "best": 1},
-    "monitor": {"non_finite": True},
+    "monitor": {},
     "noise": {},
     "require": [],
     "gates": {},
@@ -54,8 +54,11 @@ DEFAULTS: dict[str, Any] = {
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
 FREE = frozenset(
-    ["store", "resume", "fork", "mode", "keep", "study", "entry", "resolvers", "gates", "slurm"]
-)
+    [
+        "store", "resume", "fork", "mode", "keep", "study", "entry", "monitor", "resolvers", "gates",
+        "slurm",
+    ]
+)  # fmt: skip
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),

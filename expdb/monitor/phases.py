@@ -76,7 +76,7 @@ class Interval:
     def now(self) -> int:
         """Return the interval in steps."""
         wanted = max(1, self.every[self.phase])
-        if self.budget_pct is None or not self.num_samples or self.step_s <= 0:
+        if self.budget_pct is None or self.num_samples < 2 or self.step_s <= 0:
             return wanted
         room = self.budget_pct / 100.0 * self.step_s - self.base_s
         longest = LONGEST if room <= 0 else min(LONGEST, self.sample_s / room)
@@ -89,16 +89,18 @@ class Interval:
     def sampled(self, seconds: float) -> None:
         """Take what the monitors spent in a sampled update."""
         self.num_samples += 1
-        # The first one fills caches and allocates: it is not what the later ones cost.
+        # The first one imports and allocates: it is not what the later ones cost.
         weight = 1.0 if self.num_samples <= 2 else 0.25
         self.sample_s += weight * (seconds - self.sample_s)
 
-    def stepped(self, seconds: float, spent_s: float) -> None:
-        """Take what an update without a sample took, monitors left out, and what they spent."""
+    def stepped(self, seconds: float, spent_s: float | None) -> None:
+        """Take what an update took, monitors left out, and what those spent if it had no sample."""
         self.num_steps += 1
-        weight = max(0.05, 1.0 / self.num_steps)
+        # The first update compiles and allocates: the second stands for both.
+        weight = 1.0 if self.num_steps <= 2 else max(0.05, 1.0 / self.num_steps)
         self.step_s += weight * (seconds - self.step_s)
-        self.base_s += weight * (spent_s - self.base_s)
+        if spent_s is not None:
+            self.base_s += max(0.05, weight) * (spent_s - self.base_s)
 
 
 LONGEST: Final = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class LoopState:
     """What every learning rate is multiplied by, because somebody asked for it on the way."""
     num_batches: int | None = None
     """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
+    highest_lr: float = 0.0
+    """The highest learning rate so far: below it a constant one is a stage of decay."""
+    clipped: list[bool] = field(default_factory=list)
+    """Whether each of the last updates was clipped."""
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
 

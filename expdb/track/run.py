@@ -46,6 +46,7 @@ from expdb.track.logs import Logs
 from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
+from expdb.track.watching import Watching
 
 if TYPE_CHECKING:
     from expdb.monitor.detector import Detector
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from expdb.track.state import State
 
 
-class Run(Logs):
+class Run(Logs, Watching):
     """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
 
     def __init__(
@@ -270,7 +271,7 @@ class Run(Logs):
         series = self._recorder.update_book().get(self.objective.metric)
         return series.read(self.objective)[0] if series is not None else float("nan")
 
-    def watch(self, step: int, values: Mapping[str, float]) -> None:
+    def judge(self, step: int, values: Mapping[str, float]) -> None:
         """Let the declared rules look at a step; what they find is recorded and said."""
         for rule in self._rules.values():
             for found in rule.update(step, values):

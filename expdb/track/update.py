@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from expdb.track.state import State
+    from expdb.track.watch.watch import Watch
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -67,6 +68,8 @@ class Engine:
         self.batches = Batches(state.loader, state.loop, clock)
         self.device = next(next(iter(state.models.values())).parameters()).device
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        self.watch: Watch | None = None
+        """What looks into the model, on sampled updates."""
         self.agreed: Any = None
         """How many ranks ask to stop and to save, as of the last update; None without others."""
         self._requests = requests
@@ -198,12 +201,16 @@ class Update:
         self._num_micro = 0
         self._began = engine.clock()
         engine.batches.wait_s = 0.0
+        if engine.watch is not None:
+            engine.watch.begin(step, engine.lr())
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the micro-batches; gradients are exchanged between ranks on the last only."""
         last = self._engine.accum - 1
         for index in range(self._engine.accum):
             batch = self._engine.batches.take()
+            if self._engine.watch is not None:
+                self._engine.watch.batch(batch)
             with self._engine.unsynced() if index < last else nullcontext():
                 yield batch
 
@@ -240,6 +247,27 @@ class Update:
         scaled = whole / self._engine.nominal(count)
         scaler = self._engine.state.scaler
         (scaled if scaler is None else scaler.scale(scaled)).backward()
+        if self._engine.watch is not None and self._num_micro == 1 < self._engine.accum:
+            self._watch_first(count)
+
+    def observe(self, logits: Tensor, targets: Tensor) -> None:
+        """Let the monitors see logits [..., V] and the targets [...] they are judged against, for
+        the token accuracy; labels of -100 do not count. Only sampled updates look.
+        """
+        if self._engine.watch is not None:
+            self._engine.watch.observe(logits, targets)
+
+    def _watch_first(self, count: Any) -> None:
+        """Let the watch see the gradient of the first micro-batch alone."""
+        watch, scaler = self._engine.watch, self._engine.state.scaler
+        if watch is None or not watch.is_sampling:
+            return
+        factor = self._engine.nominal(count) / _at_least_one(count)
+        if scaler is not None:
+            import torch
+
+            factor = factor / scaler.scale(torch.ones((), device=self._engine.device))
+        watch.micro(count, factor)
 
     def step(self) -> None:
         """Finish the update: unscale, norm, clip, optimizers, scaler, schedulers, zero_grad, EMA.
@@ -287,6 +315,8 @@ class Update:
         grads = [param.grad for param in params]
         _multiply(grads, factor)
         norm = get_total_norm(grads)
+        if engine.watch is not None:
+            engine.watch.gradients(tokens, scale=engine.state.loop.lr_scale)
         if engine.clip:
             clip_grads_with_norm_(params, engine.clip, norm)
         return float(norm) if norm.device.type == "cpu" else norm

@@ -23,6 +23,10 @@ PHASES: Final = ("all", "warmup", "stable", "eval", "start")
 COSTS: Final = ("free", "step", "sampled", "rare")
 
 
+CARRIED: Final = frozenset(["train/noise_scale", "layer/*/emb_drift"])
+"""Values that hang on the samples before them, so no other process gives the same."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
     """One kind of measured value."""
@@ -45,6 +49,11 @@ class Signal:
     def is_sampled(self) -> bool:
         """Whether only some updates have a point, so that two recordings may differ in which."""
         return self.cost in ("sampled", "rare")
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether a value hangs on earlier samples of its process."""
+        return self.pattern in CARRIED
 
 
 def _signals() -> tuple[Signal, ...]:

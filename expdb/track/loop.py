@@ -133,7 +133,7 @@ class Loop:
         self._engine.batches.open(restored=restored)
         if self._change.skip_batches:
             self._skip(self._change.skip_batches)
-        self._engine.watch = watch_of(self.run, self.state)
+        self._engine.watch = watch_of(self.run, self._engine)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""
@@ -363,10 +363,9 @@ class Loop:
             if self._clipping is not None:
                 self._log(self._clipping.saw(grad_norm), step)
             self.run.judge(step, {"train/loss": loss, "train/grad_norm": grad_norm})
-            if math.isfinite(loss):
-                self.state.loop.nonfinite_since = None
-            elif self.state.loop.nonfinite_since is None:
-                self.state.loop.nonfinite_since = step
+            if self._engine.watch is not None:
+                self._engine.watch.arrived(step, loss, grad_norm)
+            self.state.loop.saw(step, loss)
 
     def _show(self, result: Result) -> None:
         done, end = result.step + 1, self.max_steps

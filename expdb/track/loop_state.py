@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,13 @@ class LoopState:
     """Whether each of the last updates was clipped."""
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
+
+    def saw(self, step: int, loss: float) -> None:
+        """Note whether the loss of a step is finite."""
+        if math.isfinite(loss):
+            self.nonfinite_since = None
+        elif self.nonfinite_since is None:
+            self.nonfinite_since = step
 
     def to_plain(self) -> dict[str, Any]:
         """Return the values to save; waits for the device if tokens are counted there."""

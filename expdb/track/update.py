@@ -210,7 +210,7 @@ class Update:
         for index in range(self._engine.accum):
             batch = self._engine.batches.take()
             if self._engine.watch is not None:
-                self._engine.watch.batch(batch)
+                self._engine.watch.batch(batch, self._engine.batches.number)
             with self._engine.unsynced() if index < last else nullcontext():
                 yield batch
 
@@ -285,6 +285,8 @@ class Update:
         engine = self._engine
         nll, tokens = engine.totals(self._nll, self._tokens)
         norm = self._finish_gradients(tokens)
+        if engine.watch is not None:
+            engine.watch.check(nll, norm, skips=engine.state.scaler is not None)
         lr = engine.lr()
         skipped = engine.advance(tokens)
         self._count(tokens)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from expdb.track.loop_state import LoopState
-    from expdb.track.state import State
     from expdb.track.throughput import Pace
     from expdb.track.update import Engine, Result
     from expdb.track.watch.watch import Watch
@@ -36,13 +35,15 @@ def end_sample(engine: Engine, result: Result, pace: Pace) -> None:
         engine.watch.end(result.loss, {} if rate is None else {"train/tokens_per_s": rate})
 
 
-def watch_of(run: Any, state: State) -> Watch | None:
+def watch_of(run: Any, engine: Engine) -> Watch | None:
     """Return the watch that a loop drives: the script's own, or one as the settings say."""
+    state = engine.state
     watch: Watch | None = getattr(run, "watched", None)
     section = (getattr(run, "settings", None) or {}).get("watch", {})
     if watch is None and section.get("enabled") and hasattr(run, "watch"):
         watch = run.watch(state.models, list(state.optims.values()))
     if watch is not None:
         watch.release()
+        watch.be_ready(engine)
         watch.phases.highest = max(watch.phases.highest, state.loop.highest_lr)
     return watch

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from expdb.track.watch.row import Row
     from expdb.track.watch.units import Unit
 
-ROWS: Final = 2048
+ROWS: Final = 512
 EPS: Final = 1e-3
 SIZE: Final = ("act_rms", "act_max", "act_kurtosis")
 SILENCE: Final = ("act_near_zero", "act_dead")

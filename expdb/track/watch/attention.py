@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from expdb.track.watch.row import Row
     from expdb.track.watch.units import Unit
 
-ROWS: Final = 128
+ROWS: Final = 64
 LEAST: Final = 8
 HEADS_SHOWN: Final = 8
 SHOWN: Final = 128

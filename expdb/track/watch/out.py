@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from expdb.errors import BadInput
+from expdb.track.forensics import RULE
 
 if TYPE_CHECKING:
     from expdb.track.watch.row import Row
@@ -18,6 +19,18 @@ class Sink(Protocol):
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Record values at a step."""
+
+    def log_text(self, key: str, text: str, step: int | None = None) -> None:
+        """Keep a text."""
+
+    def log_image(self, key: str, image: Any, step: int | None = None) -> None:
+        """Keep an image."""
+
+    def add_hist(self, key: str, fields: dict[str, Any], step: int) -> None:
+        """Keep a histogram."""
+
+    def event(self, step: int, severity: str, rule: str, message: str) -> None:
+        """Record and say something found."""
 
 
 class Out:
@@ -48,13 +61,16 @@ class Out:
 
     def image(self, key: str, pixels: Any, step: int) -> None:
         """Keep a picture."""
-        if hasattr(self._run, "log_image"):
-            self._run.log_image(key, pixels, step=step)
+        self._run.log_image(key, pixels, step=step)
 
     def histogram(self, key: str, fields: dict[str, Any], step: int) -> None:
         """Keep a histogram that is counted already."""
-        if hasattr(self._run, "add_hist"):
-            self._run.add_hist(key, fields, step)
+        self._run.add_hist(key, fields, step)
+
+    def report(self, step: int, message: str, details: str) -> None:
+        """Record what was found out, as an event and a text with all of it."""
+        self._run.event(step, "info", RULE, message)
+        self._run.log_text(f"{RULE}/not_finite", details, step=step)
 
     def _log(self, values: Mapping[str, float], step: int) -> None:
         try:

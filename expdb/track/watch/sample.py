@@ -78,7 +78,7 @@ class Sample:
 
     def gradients(self, num_tokens: Any, optims: Sequence[Any], scale: float) -> None:
         """Take the gradients of the update, and the rates that the optimizers will use."""
-        self.rates = [[group["lr"] * scale for group in one.param_groups] for one in optims]
+        self.rates = [[_rate(group["lr"]) * scale for group in one.param_groups] for one in optims]
         norms = self._parts.norms
         if norms is None:
             return
@@ -195,6 +195,11 @@ class Sample:
 def _accuracy(found: list[float]) -> dict[str, float]:
     hits, num = found
     return {"train/token_acc": hits / num} if num else {}
+
+
+def _rate(rate: Any) -> Any:
+    """Return a rate as a number, unless it is a tensor on an accelerator."""
+    return rate if getattr(getattr(rate, "device", None), "type", "cpu") != "cpu" else float(rate)
 
 
 def _scalar(value: Any, like: Tensor) -> Tensor:

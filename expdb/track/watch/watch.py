@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from expdb.monitor.phases import Interval, Phases
 from expdb.track.watch.options import Options
 from expdb.track.watch.sample import Sample
+from expdb.track.watch.witness import Witness
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +58,7 @@ class Watch:
         self.interval = Interval(every=options.every, budget_pct=budget)
         self._out, self._models = out, dict(models)
         self._parts: Parts | None = None
+        self._witness: Witness | None = None
         self._sample: Sample | None = None
         self._handles: list[Any] = []
         self._driving: list[Any] = []
@@ -79,13 +81,23 @@ class Watch:
         self._began, self._spent = thread_time(), 0.0
         if self._out is None:
             return
+        if self._witness is not None:
+            self._witness.forensics.begin(step)
         self.interval.phase = self.phases.update(rate)
         if self.interval.is_due(step):
             with self._timed():
                 self._attach()
 
-    def batch(self, batch: Any) -> None:
-        """Take a micro-batch before it goes through the model."""
+    def be_ready(self, engine: Any) -> None:
+        """Look out for numbers that are not finite, in the updates of an engine."""
+        if self._out is not None and self.options.forensics:
+            self._witness = Witness(self._out, self._models, engine)
+
+    def batch(self, batch: Any, number: int = -1) -> None:
+        """Take a micro-batch, with its number, before it goes through the model."""
+        if self._witness is not None:
+            with self._timed():
+                self._witness.forensics.batch(batch, number)
         if self._sample is not None:
             with self._timed():
                 self._sample.batch(batch)
@@ -115,6 +127,20 @@ class Watch:
             with self._timed():
                 self._sample.gradients(tokens, self.optims, scale)
 
+    def check(self, nll: Any, grad_norm: Any, *, skips: bool) -> None:
+        """Look at the numbers of the update before the optimizers step; with `skips` a gradient
+        that is not finite is left to the scaler.
+        """
+        if self._witness is not None:
+            with self._timed():
+                self._witness.check(self.step, nll, grad_norm, skips=skips)
+
+    def arrived(self, step: int, loss: float, grad_norm: float) -> None:
+        """Look at the numbers of an update when they are on the host."""
+        if self._witness is not None:
+            with self._timed():
+                self._witness.arrived(step, loss, grad_norm)
+
     def end(self, loss: Any = None, more: Mapping[str, float] | None = None) -> None:
         """End the update, and hand what was sampled to the run; `more` are values beside."""
         sample, self._sample = self._sample, None
@@ -132,6 +158,9 @@ class Watch:
         while self._driving:
             self._driving.pop().remove()
         self._sample = None
+        if self._witness is not None:
+            self._witness.forensics.close()
+            self._witness = None
 
     def drive(self) -> None:
         """Let the optimizers' own hooks begin and end the updates."""
@@ -227,6 +256,9 @@ class Watch:
     def _broken(self, error: Exception) -> None:
         """Stop watching: training goes on, and the reason is said once."""
         out, self._out, self._sample = self._out, None, None
+        witness, self._witness = self._witness, None
+        if witness is not None:
+            witness.forensics.close()
         if out is not None:
             what = str(error).splitlines()[0] if str(error) else ""
             out.say(f"watch stopped at step {self.step}: {type(error).__name__}: {what}"[:300])

@@ -109,6 +109,13 @@ def test_grouped_queries_masks_and_scales():
     )
 
 
+def test_a_mask_of_padding_is_one_row_for_all():
+    keys = torch.tensor([[[True] * 6 + [False] * 4]])  # [1, 1, S]
+    found = Scores(q=torch.zeros(2, 10, 4), k=torch.zeros(2, 10, 4), mask=keys, causal=False)
+    torch.testing.assert_close(found.weights(10)[..., :6], torch.full((2, 10, 6), 1 / 6))
+    assert float(attention.statistics(found)["attn_entropy"]) == 0.0  # no row sees 8 keys
+
+
 def test_the_picture_of_attention_has_rows_of_one_and_nothing_above_the_diagonal():
     """M22."""
     torch.manual_seed(0)

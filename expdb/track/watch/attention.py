@@ -57,7 +57,9 @@ class Scores:
                 keys = torch.arange(k.shape[1], device=q.device)
                 sees = sees & (keys[None, :] <= rows[:, None])
             if self.mask is not None:
-                mask = self.mask.detach()[..., rows, :]
+                shape = (*self.mask.shape[:-2], q.shape[-2], k.shape[1])
+                mask = self.mask.detach()
+                mask = mask.expand(shape) if mask.shape[-2] == 1 else mask[..., rows, :]
                 if mask.dtype == torch.bool:
                     sees = sees & mask
                 else:

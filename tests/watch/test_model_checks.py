@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import nn
@@ -14,6 +12,7 @@ from expdb.demo.build import build_model
 from expdb.track import checks, lm
 from expdb.track.plain import digest_of
 from expdb.track.watch import memory, tokens
+from expdb.track.watch.system import System
 
 torch.set_num_threads(1)
 SMALL = {"kind": "dense", "d": 32, "layers": 3, "heads": 4, "hidden": 64, "seq_len": 32}
@@ -156,4 +155,9 @@ def test_memory_by_category():
     found = memory.categories(model.parameters(), [optim])
     assert sum(found.values()) == pytest.approx(16 * 1_000_000, rel=1e-3)
     assert memory.memory(torch.device("cpu"))["sys/memory_peak_bytes"] > 1e7
-    assert math.isfinite(memory.memory(torch.device("cpu"))["sys/rss_bytes"])
+    machine = System(torch.device("cpu"))
+    sum(range(1_000_000))
+    found = machine.read()
+    assert set(found) == {"sys/rss_bytes", "sys/cpu_pct", "sys/memory_available_bytes"}
+    assert found["sys/rss_bytes"] > 1e7
+    assert found["sys/cpu_pct"] > 0

@@ -78,7 +78,7 @@ OPTIMS = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1),
     "adam": lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1),
     "amsgrad": lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
-    "adamw_tensor_lr": lambda p: torch.optim.AdamW(p, lr=torch.tensor(1e-2)),
+    "adamw_tensor_lr": lambda p: torch.optim.AdamW(p, lr=torch.tensor(1e-2, dtype=torch.float64)),
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
     "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),

@@ -33,18 +33,11 @@ def memory(device: Any) -> dict[str, float]:
     import torch
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = {"sys/rss_bytes": _rss()}
     if device.type == "cuda":
         stats = torch.cuda.memory_stats(device)
-        return found | {key: float(stats.get(name, 0)) for key, name in STATS.items()}
+        return {key: float(stats.get(name, 0)) for key, name in STATS.items()}
     peak_bytes = float(peak if sys.platform == "darwin" else peak * 1024)
-    return found | {"sys/memory_peak_bytes": peak_bytes}
-
-
-def _rss() -> float:
-    import psutil
-
-    return float(psutil.Process().memory_info().rss)
+    return {"sys/memory_peak_bytes": peak_bytes}
 
 
 def categories(params: Iterable[Any], optims: Iterable[Any]) -> dict[str, float]:

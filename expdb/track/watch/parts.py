@@ -14,6 +14,7 @@ from expdb.track.watch.attention import Attention
 from expdb.track.watch.embeddings import Embeddings
 from expdb.track.watch.norms import Norms
 from expdb.track.watch.routing import Routing
+from expdb.track.watch.system import System
 from expdb.track.watch.units import units_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Parts:
         self.routing = [Routing(one) for one in self.models] if "moe" in kinds else []
         self.embeddings = Embeddings(self.units) if "embeddings" in kinds else None
         self.noise = NoiseScale()
+        self.system = System(self.device)
         self.heads = [one for one in self.units if one.kind == "head"] if "tokens" in kinds else []
 
     def attach(self, sample: Sample, hook: Callable[..., Any]) -> list[Any]:

@@ -141,7 +141,7 @@ class Sample:
         for one in parts.routing:
             one.finish(self.row)
         if "memory" in options.kinds:
-            self.row.known |= memory.memory(parts.device)
+            self.row.known |= memory.memory(parts.device) | parts.system.read()
             self._mfu()
         if self.is_rare and parts.embeddings is not None:
             self._of_embeddings()

@@ -46,6 +46,7 @@ from expdb.track.logs import Logs
 from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
+from expdb.track.watchable import Watchable
 from expdb.track.watching import Watching
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from expdb.track.state import State
 
 
-class Run(Logs):
+class Run(Logs, Watchable):
     """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
 
     def __init__(

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from expdb.track.forensics import Forensics, Report
 
 if TYPE_CHECKING:
-    from expdb.track.update import Engine
     from expdb.track.watch.out import Out
+
+
+class Training(Protocol):
+    """What a witness has to know of the engine of a loop."""
+
+    state: Any
+    accum: int
+    device: Any
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context of the forward pass."""
 
 
 class Witness:
     """Looks at loss and gradient norm of each update, where they are."""
 
-    def __init__(self, out: Out, models: Mapping[str, Any], engine: Engine) -> None:
+    def __init__(self, out: Out, models: Mapping[str, Any], engine: Training) -> None:
         self._out, self._engine = out, engine
         self.forensics = Forensics(models, engine.autocast, lambda: engine.state.scaler)
 

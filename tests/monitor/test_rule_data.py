@@ -120,3 +120,19 @@ def test_no_rule_is_silent_for_want_of_its_signal() -> None:
     keys = tuple(sorted({one.replace("*", "h.1") for one in signals}))
     monitor.update(0, keys, [1.0] * len(keys))
     assert {rule for rule, _ in monitor._slots} == set(BUILT_IN)
+
+
+def test_the_table_of_rules_names_each_with_its_severity_decision_and_a_test() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/monitoring.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    table = {re.findall("`([a-z_]+)`", row[0])[0]: row for row in rows}
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (root / "tests/monitor").glob("*.py")
+    )
+    for name in BUILT_IN:
+        rule, row = built_in(name), table[name]
+        assert (row[3], row[4]) == (rule.severity, rule.decision)
+        assert all(f"`{one}`" in row[1] for one in rule.signal)
+        shown = row[5].removesuffix(" |").replace(" ", "_")
+        assert f"def test_{shown}(" in tests, shown

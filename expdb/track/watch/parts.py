@@ -15,7 +15,7 @@ from expdb.track.watch.embeddings import Embeddings
 from expdb.track.watch.norms import Norms
 from expdb.track.watch.routing import Routing
 from expdb.track.watch.system import System
-from expdb.track.watch.units import units_of
+from expdb.track.watch.units import is_compiled, units_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,11 +79,3 @@ def _logits(sample: Sample, module: Any, args: Any, out: Any) -> None:
     if found is not None and not sample.has_logits:
         sample.has_logits = True
         sample.row.add_scalars(tokens.log_z(found))
-
-
-def is_compiled(module: Any) -> bool:
-    """Tell whether torch.compile runs a module, or something directly in it."""
-    if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
-        return True
-    inner = getattr(module, "module", None)
-    return inner is not None and is_compiled(inner)

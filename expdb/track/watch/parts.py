@@ -57,19 +57,33 @@ class Parts:
         self.system = System(self.device)
         self.heads = [one for one in self.units if one.kind == "head"] if "tokens" in kinds else []
 
+    def drop(self, kind: str) -> None:
+        """Look no more at what a model has of a kind."""
+        match kind:
+            case "activations":
+                self.activations = None
+            case "attention":
+                self.attention = None
+            case "moe":
+                self.routing = []
+            case "tokens":
+                self.heads = []
+
     def attach(self, sample: Sample, hook: Callable[..., Any]) -> list[Any]:
         """Hook what a sample wants to see of the forward passes; returns the handles."""
         if not self.sees_forward:
             return []
         handles: list[Any] = []
         if self.activations is not None:
-            handles += self.activations.attach(sample.row, hook, sample.histograms())
+            mine = partial(hook, "activations")
+            handles += self.activations.attach(sample.row, mine, sample.histograms())
         if self.attention is not None:
-            handles += self.attention.attach(sample.row, hook, sample.pictures())
+            mine = partial(hook, "attention")
+            handles += self.attention.attach(sample.row, mine, sample.pictures())
         for one in self.routing:
-            handles += one.attach(hook)
+            handles += one.attach(partial(hook, "moe"))
         for unit in self.heads:
-            after = hook(partial(_logits, sample))
+            after = hook("tokens", partial(_logits, sample))
             handles.append(unit.module.register_forward_hook(after))
         return handles
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from expdb.track import rng
 from expdb.track.state import unwrap
+from expdb.track.watch.units import is_compiled
 
 RULE: Final = "forensics"
 KEPT: Final = 16
@@ -94,8 +95,8 @@ class Forensics:
         self._is_told = False
         self._handles = [
             one.register_forward_pre_hook(self._called, with_kwargs=True)
-            for one in self._models.values()
-            if not hasattr(one, "_orig_mod")
+            for name, one in self._models.items()
+            if not is_compiled(models[name])
         ]
 
     def close(self) -> None:

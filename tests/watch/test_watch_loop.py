@@ -309,5 +309,30 @@ def test_a_fault_of_a_monitor_ends_it_and_not_training(tmp_path, capsys):
     model.blocks[0]["attn"].monitor_qk = lambda x: 1 / 0
     run, _, _ = train(tmp_path / "runs", ALWAYS, steps=3, model=model)
     assert len(points_of(run)["train/loss"]) == 3
-    assert "layer/head/grad_norm" not in points_of(run)
-    assert "watch stopped at step 0: ZeroDivisionError" in capsys.readouterr().err
+    points = points_of(run)
+    assert not [key for key in points if "attn_" in key]
+    assert (
+        sorted(points["layer/head/grad_norm"]) == sorted(points["layer/embed/act_rms"]) == [0, 1, 2]
+    )
+    said = capsys.readouterr().err
+    assert said.count("watch: no attention from step 0 on: ZeroDivisionError") == 1
+
+
+def test_a_fault_between_the_passes_ends_the_watch(tmp_path, capsys):
+    run, loop, _ = train(tmp_path / "runs", ALWAYS, steps=2, loader=Odd())
+    assert len(points_of(run)["train/loss"]) == 2
+    assert loop._engine.watch.is_sampling is False
+    assert "watch stopped at step 0: ValueError" in capsys.readouterr().err
+
+
+class Odd(Batches):
+    """Batches whose ids cannot be read."""
+
+    def __iter__(self):
+        class Broken:
+            def tolist(self):
+                raise ValueError("no ids")
+
+        for one in super().__iter__():
+            one["ids"] = Broken()
+            yield one

@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 import expdb
 from expdb.store.points import read_series
+from expdb.track.watch.units import is_compiled
 from tests.watch.watched_run import ALWAYS, Noted, batch, loss_of, step, tiny
 
 
@@ -114,6 +115,11 @@ def test_generators_gradients_and_weights_stay_as_they_are():
 def test_a_compiled_model_has_norms_and_a_word_about_the_rest():
     model, run = tiny(), Noted()
     wrapped = torch.compile(model, backend="eager")  # never called: nothing is compiled
+    assert is_compiled(wrapped)
+    assert not is_compiled(model)
+    other = tiny()
+    other.blocks[0]["mlp"].compile(backend="eager")
+    assert is_compiled(other)
     optim = torch.optim.AdamW(model.parameters())
     run.watch(wrapped, optim)
     step(model, optim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from expdb.monitor.formulas import NoiseScale
 from expdb.track.watch import tokens
@@ -15,13 +15,26 @@ from expdb.track.watch.embeddings import Embeddings
 from expdb.track.watch.norms import Norms
 from expdb.track.watch.routing import Routing
 from expdb.track.watch.system import System
-from expdb.track.watch.units import units_of
+from expdb.track.watch.units import is_compiled, units_of
 
 if TYPE_CHECKING:
     from torch import nn
 
     from expdb.track.watch.options import Options
-    from expdb.track.watch.sample import Sample
+    from expdb.track.watch.row import Row
+
+
+class Seeing(Protocol):
+    """What hooks have to know of the sample that they fill."""
+
+    row: Row
+    has_logits: bool
+
+    def histograms(self) -> Any:
+        """Return what counts activations; None where nothing does."""
+
+    def pictures(self) -> Any:
+        """Return what takes pictures of attention; None where nothing does."""
 
 
 class Parts:
@@ -57,33 +70,39 @@ class Parts:
         self.system = System(self.device)
         self.heads = [one for one in self.units if one.kind == "head"] if "tokens" in kinds else []
 
-    def attach(self, sample: Sample, hook: Callable[..., Any]) -> list[Any]:
+    def drop(self, kind: str) -> None:
+        """Look no more at what a model has of a kind."""
+        match kind:
+            case "activations":
+                self.activations = None
+            case "attention":
+                self.attention = None
+            case "moe":
+                self.routing = []
+            case "tokens":
+                self.heads = []
+
+    def attach(self, sample: Seeing, hook: Callable[..., Any]) -> list[Any]:
         """Hook what a sample wants to see of the forward passes; returns the handles."""
         if not self.sees_forward:
             return []
         handles: list[Any] = []
         if self.activations is not None:
-            handles += self.activations.attach(sample.row, hook, sample.histograms())
+            mine = partial(hook, "activations")
+            handles += self.activations.attach(sample.row, mine, sample.histograms())
         if self.attention is not None:
-            handles += self.attention.attach(sample.row, hook, sample.pictures())
+            mine = partial(hook, "attention")
+            handles += self.attention.attach(sample.row, mine, sample.pictures())
         for one in self.routing:
-            handles += one.attach(hook)
+            handles += one.attach(partial(hook, "moe"))
         for unit in self.heads:
-            after = hook(partial(_logits, sample))
+            after = hook("tokens", partial(_logits, sample))
             handles.append(unit.module.register_forward_hook(after))
         return handles
 
 
-def _logits(sample: Sample, module: Any, args: Any, out: Any) -> None:
+def _logits(sample: Seeing, module: Any, args: Any, out: Any) -> None:
     found = first_tensor(out)
     if found is not None and not sample.has_logits:
         sample.has_logits = True
         sample.row.add_scalars(tokens.log_z(found))
-
-
-def is_compiled(module: Any) -> bool:
-    """Tell whether torch.compile runs a module, or something directly in it."""
-    if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
-        return True
-    inner = getattr(module, "module", None)
-    return inner is not None and is_compiled(inner)

@@ -79,6 +79,14 @@ def has_routing(module: nn.Module) -> bool:
     return callable(getattr(module, "monitor_routing", None))
 
 
+def is_compiled(model: nn.Module) -> bool:
+    """Tell whether torch.compile runs a model or a module in it: hooks there would recompile it."""
+    return any(
+        hasattr(one, "_orig_mod") or getattr(one, "_compiled_call_impl", None) is not None
+        for one in model.modules()
+    )
+
+
 def kind_of(name: str, module: nn.Module) -> str | None:
     """Return the kind of a module by its own name (the last part of its path); None if unknown."""
     from torch import nn

@@ -63,6 +63,7 @@ class Watch:
         self._handles: list[Any] = []
         self._driving: list[Any] = []
         self._waiting: set[int] = set()
+        self._lost: set[str] = set()
         self._depth = 0
         self._spent = self._began = 0.0
         self._period = [0.0, 0.0]
@@ -229,16 +230,32 @@ class Watch:
             with self._timed():
                 self._sample.moved(optim, self.optims)
 
-    def _hook(self, inner: Callable[..., None]) -> Callable[..., None]:
-        """Wrap what runs in a forward pass of training; one that is computed again is not seen."""
+    def _hook(self, kind: str, inner: Callable[..., None]) -> Callable[..., None]:
+        """Wrap what runs in a forward pass of training; one that is computed again is not seen.
+
+        A fault ends what is watched of its kind, and the rest goes on.
+        """
         import torch
 
         def hooked(*args: Any, **kwargs: Any) -> None:
-            if torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
-                with self._timed(), torch.no_grad():
+            if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+                return
+            if kind in self._lost:
+                return
+            with self._timed(), torch.no_grad():
+                try:
                     inner(*args, **kwargs)
+                except FAULTS as error:
+                    self._lose(kind, error)
 
         return hooked
+
+    def _lose(self, kind: str, error: Exception) -> None:
+        self._lost.add(kind)
+        if self._parts is not None:
+            self._parts.drop(kind)
+        if self._out is not None:
+            self._out.say(_words(f"watch: no {kind} from step {self.step} on", error))
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -260,8 +277,7 @@ class Watch:
         if witness is not None:
             witness.forensics.close()
         if out is not None:
-            what = str(error).splitlines()[0] if str(error) else ""
-            out.say(f"watch stopped at step {self.step}: {type(error).__name__}: {what}"[:300])
+            out.say(_words(f"watch stopped at step {self.step}", error))
 
     # Costs
 
@@ -278,3 +294,8 @@ class Watch:
         self.interval.stepped(own, None if sample else self._spent)
         if sample is not None and (not sample.is_rare or self.interval.num_samples < 1):
             self.interval.sampled(self._spent)
+
+
+def _words(what: str, error: Exception) -> str:
+    said = str(error).splitlines()[0] if str(error) else ""
+    return f"{what}: {type(error).__name__}: {said}"[:300]

@@ -62,7 +62,7 @@ CORE: Final[Mapping[str, Mapping[str, Any]]] = {
         "signal": "train/clip_fraction",
         "detector": "threshold",
         "above": 0.5,
-        "for": 20,
+        "for": 100,  # the share is that of 100 steps: all of them have to be after the warm-up
         "phase": ["stable", "decay"],
         "clear": 20,
         "decision": "lower the rate or look at the data",

@@ -182,14 +182,17 @@ class Logs(ABC):
         runbook: str = "",
         *,
         facts: Mapping[str, Any] | None = None,
+        is_quiet: bool = False,
     ) -> None:
-        """Record what a rule found, and say it; `facts` is what else its line holds."""
+        """Record what a rule found, and say it unless `is_quiet`; `facts` is what else its line
+        holds.
+        """
         self._require_open()
         said = self._redactor.text(message)
         write = partial(add_event, self.layout, step, severity, rule, said, facts)
         self._side.write("an event", write)
         self._changed(is_event=True)
-        if facts is not None and not facts.get("state"):
+        if is_quiet or (facts is not None and not facts.get("state")):
             return  # for the record alone
         if severity == "info":
             self.console.step_line(step, "info", f"{rule}: {message}")

@@ -115,7 +115,8 @@ class Watching:
         facts = self._facts(found, rule)
         runbook = f"{rule.runbook}; {facts['command']}" if "command" in facts else ""
         said = found.step, found.severity, found.rule, found.message, runbook
-        self._say(*said, facts=facts)
+        # A line is for what somebody has to look at; what is worth knowing stands in `events`.
+        self._say(*said, facts=facts, is_quiet=rule.severity == "info")
 
     def _facts(self, found: Finding, rule: Rule) -> dict[str, Any]:
         """Return what an event holds beside what every line of one has."""

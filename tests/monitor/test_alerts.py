@@ -104,8 +104,18 @@ def test_a_rule_looks_in_its_phases_alone() -> None:
     row = {"train/clip_fraction": 1.0}
     rising = [{**row, "train/lr": 1e-5 * step} for step in range(100)]
     assert found_in(rising, only(clip_saturated=True)) == []
-    steady = [{**row, "train/lr": 1e-3} for _ in range(30)]
-    assert [one.step for one in found_in([*rising, *steady], only(clip_saturated=True))] == [120]
+    steady = [{**row, "train/lr": 1e-3} for _ in range(110)]
+    assert [one.step for one in found_in([*rising, *steady], only(clip_saturated=True))] == [200]
+
+
+def test_steps_of_the_warm_up_do_not_saturate_the_clip() -> None:
+    """A healthy demo is clipped in 70 % of 100 steps just after its warm-up, then less and less."""
+    shares = [1.0] * 30 + [max(0.2, 0.9 - 0.006 * step) for step in range(270)]
+    rows = [
+        {"train/clip_fraction": share, "train/lr": 1e-4 * min(step, 30)}
+        for step, share in enumerate(shares)
+    ]
+    assert found_in(rows, only(clip_saturated=True)) == []
 
 
 def test_metrics_that_are_logged_in_other_orders_and_calls_are_the_same() -> None:

@@ -89,7 +89,7 @@ def train(cfg: DictConfig) -> float:
         for update in loop:
             for batch in update:
                 with update.autocast():
-                    nll, num_tokens = lm_loss(model, batch)
+                    nll, num_tokens = lm_loss(model, batch, update.observe)
                 update.backward(nll, num_tokens)
             update.step()
             run.log(moe.balance(model), step=update.step_number)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from expdb.track.attach import attach
+    from expdb.track.lm import lm_loss
     from expdb.track.loop import Loop
     from expdb.track.start import start
     from expdb.track.state import State
@@ -27,6 +28,7 @@ _NAMES = {
     "attach": "expdb.track.attach:attach",
     "State": "expdb.track.state:State",
     "Loop": "expdb.track.loop:Loop",
+    "lm_loss": "expdb.track.lm:lm_loss",
     "open": "expdb.api:open_store",
     "ExpdbError": "expdb.errors:ExpdbError",
     "BadInput": "expdb.errors:BadInput",
@@ -50,6 +52,7 @@ __all__ = [
     "State",
     "Unsupported",
     "attach",
+    "lm_loss",
     "open",
     "start",
 ]

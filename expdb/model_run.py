@@ -135,13 +135,20 @@ class Eval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One firing of a rule, or one intervention."""
+    """One alert of a rule with all that became of it, or one intervention."""
 
     step: int
     severity: Literal["info", "warn", "critical"]
+    """The worst that it was."""
     rule: str
     message: str
     created_at_ms: int = 0
+    key: str = ""
+    """The metric that it is about; empty where it is about none."""
+    now: str = ""
+    """What became of it: open, critical since 201, over at 154; empty where nothing can."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else its line holds: value threshold version window batches good decision command ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,7 +177,7 @@ def watch(store: Path, steps: int, kind: str) -> dict[str, float]:
     rows, run = values(steps, kind), start(store)
     before = time.thread_time()
     for step, row in enumerate(rows):
-        run.watch(step, row)
+        run._watching.see(step, tuple(row), tuple(row.values()), step)
     spent = time.thread_time() - before
     run.finish()
     return {"share_pct": spent / (steps * STEP_S) * 100}

@@ -23,13 +23,11 @@ from expdb.query.conf import (
     sound,
 )
 from expdb.query.entry import Entry
-from expdb.track.config import plain_section
 
 WARMUP = ("warmup_steps", "num_warmup_steps", "warmup", "warmup_ratio")
 STEPS = ("max_steps", "total_steps", "num_steps", "num_train_steps")
 LOW, HIGH = 0.01, 0.10
 """The share of the steps that warm-up usually takes."""
-DECISIONS = ("action", "runbook", "decision")
 
 Tick = Callable[[int, int], None]
 
@@ -106,7 +104,7 @@ def check_experiment(conf: Conf, name: str) -> ConfRow:
             base.composed.canonical, config.composed.canonical, ignore=ignore, seed_key=seed_key
         )
         new = sorted(config.composed.flat.keys() - base.composed.flat.keys())
-    notes = [*_added(conf, config, new), *_rules(config), *_warmup(config.composed.flat)]
+    notes = [*_added(conf, config, new), *_warmup(config.composed.flat)]
     return ConfRow(
         name=name,
         mark="problem" if wrong else "note" if notes else "ok",
@@ -137,15 +135,6 @@ def _added(conf: Conf, config: Config, keys: Sequence[str]) -> list[str]:
     (key, near), *more = sorted(found.items(), key=lambda item: not item[1])
     guess = f": a typo of {near}?" if near else ": a typo?"
     return [f"ADDS {key}{guess}" + (f" and {len(more):,} more" if more else "")]
-
-
-def _rules(config: Config) -> Iterable[str]:
-    """Yield the rules that say how bad something is and not what to do about it."""
-    section = plain_section(config.composed.tree, "expdb")
-    rules = section.get("monitor") if isinstance(section, dict) else None
-    for name, rule in rules.items() if isinstance(rules, dict) else ():
-        if isinstance(rule, dict) and "severity" in rule and not any(map(rule.get, DECISIONS)):
-            yield f"the rule expdb.monitor.{name} has a severity and no {DECISIONS[0]}"
 
 
 def _warmup(flat: Mapping[str, Any]) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -9,6 +10,7 @@ import click
 from expdb.cli import options
 from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
+from expdb.cli.exit import ExitCode
 from expdb.cli.forms import form_of, say_rest
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 @click.option(
     "--severity", type=click.Choice(["warn", "critical"]), help="Only events at least so severe."
 )
+@click.option("--replay", is_flag=True, help="Let the rules look again; exit 1 if they differ.")
+@click.option(
+    "--rules", "rules_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="With --replay: the rules of a YAML file instead.",
+)  # fmt: skip
 @options.limit
 @options.quiet_as("the ids of runs that have events, one a line")
 @options.as_json
@@ -38,16 +45,21 @@ def events(
     since: str | None,
     study: str | None,
     severity: Literal["warn", "critical"] | None,
+    replay: bool,
+    rules_file: Path | None,
     limit: int,
     quiet: bool,
     as_json: bool,
     as_csv: bool,
     as_md: bool,
-) -> None:
+) -> int:
     """List what rules found in RUNS: of one run by step, of several the newest first.
 
     RUN@STEP shows the events of one step whole. Without RUN: of all runs that -w selects, and
     without -w and --since only those of the last day.
+
+    --replay of one run feeds its points to the rules that it had, or to those of --rules, and says
+    whether they find what was recorded.
     """
     from expdb.query.events import Asked, since_ms
     from expdb.report import events as report
@@ -56,11 +68,16 @@ def events(
     form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md)
     if runs and (where or study):
         raise click.UsageError("name runs, or select them with -w or --study, not both")
+    if (replay and (len(runs) != 1 or since)) or (rules_file is not None and not replay):
+        raise click.UsageError("--replay takes one RUN and no --since; --rules goes with it")
     out = context.out
     since_at = None if since is None else since_ms(since, now_ms=out.style.now_ms)
     asked = Asked(severity=severity, since_ms=since_at, limit=limit)
     with context.reader() as reader:
-        found = _find(context, reader, runs, where, study, asked)
+        if replay:
+            found = _again(context, reader, runs[0], rules_file, asked)
+        else:
+            found = _find(context, reader, runs, where, study, asked)
         if form == "json":
             out.json(json_history.events(found))
         elif form == "csv":
@@ -75,6 +92,24 @@ def events(
         else:
             out.talk(report.nothing(found))
         say_rest(out, form, len(found.rows), found.num_all, limit, "events")
+        if found.replay is None:
+            return ExitCode.OK
+        for problem in found.replay.problems:
+            out.warning(problem)
+        if form == "text":
+            out.talk(report.compared(found.replay))
+    return ExitCode.OK if found.replay.is_equal else ExitCode.CONDITION_FALSE
+
+
+def _again(
+    context: Context, reader: Reader, run: str, rules_file: Path | None, asked: Asked
+) -> EventList:
+    from expdb.query.events import only_asked
+    from expdb.query.replay import replayed, rules_in
+
+    [target] = context.resolve_many(reader, [run])
+    section = None if rules_file is None else rules_in(rules_file)
+    return only_asked(replayed(reader, target.run, section, is_own=rules_file is None), asked)
 
 
 def _find(

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from expdb.demo.loss import IGNORE_INDEX, lm_loss, perplexity
+from expdb.demo.loss import IGNORE_INDEX, lm_loss
+from expdb.monitor.formulas import perplexity
 
 
 @contextmanager

@@ -21,6 +21,7 @@ is defined: the largest load over the mean load, less one.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -92,6 +93,15 @@ class Router(nn.Module):
             self.load_E += load_E
         return chosen_NC, gates_NC / gates_NC.sum(dim=-1, keepdim=True), load_E
 
+    def monitor_routing(
+        self, args: tuple[Tensor, ...], output: tuple[Tensor, ...]
+    ) -> Mapping[str, Tensor]:
+        """Return the load of one pass, the summed shares of the scores, and the bias, each [E]."""
+        with torch.autocast(args[0].device.type, enabled=False):
+            scores_NE = F.linear(args[0].float(), self.scores.weight.float()).sigmoid()
+        gate_E = (scores_NE / scores_NE.sum(dim=-1, keepdim=True)).sum(dim=0)
+        return {"load": output[2], "gate": gate_E, "bias": self.bias_E}
+
     @torch.no_grad()
     def balance(self) -> Tensor:
         """Move each bias by the load since the last call, and return that load, int64 [E]."""
@@ -112,6 +122,8 @@ class MixtureMlp(nn.Module):
         self.experts = nn.ModuleList(
             SwiGLU(config.d, config.expert_hidden) for _ in range(config.experts)
         )
+        # What part of them a token goes through, for counts of FLOPs.
+        setattr(self.experts, "monitor_active", config.top_k / config.experts)  # noqa: B010
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Return the MLP output, the shape of `x_BTD`."""

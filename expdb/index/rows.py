@@ -159,7 +159,9 @@ def _evals(run: Run) -> Iterator[tuple[Any, ...]]:
 def _events(run: Run) -> Iterator[tuple[Any, ...]]:
     for item in run.events:
         severity, when = str(item.severity), _count(item.created_at_ms)
-        yield run.id, _count(item.step), severity, item.rule, item.message, when
+        yield (
+            run.id, _count(item.step), severity, item.rule, item.message, when, item.key, item.now,
+        )  # fmt: skip
 
 
 def _used_files(run: Run) -> Iterator[tuple[Any, ...]]:

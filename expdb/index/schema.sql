@@ -119,7 +119,9 @@ CREATE TABLE gen.events (
     severity VARCHAR NOT NULL,
     rule VARCHAR NOT NULL,
     message VARCHAR NOT NULL,
-    created_at_ms BIGINT NOT NULL
+    created_at_ms BIGINT NOT NULL,
+    key VARCHAR NOT NULL,          -- the metric that it is about; empty where it is about none
+    now VARCHAR NOT NULL           -- what became of it: open, critical since 201, over at 154
 );
 
 CREATE TABLE gen.used_files (run VARCHAR NOT NULL, attempt BIGINT NOT NULL, path VARCHAR NOT NULL, blob VARCHAR NOT NULL);

@@ -1,6 +1,7 @@
 """`events`: what rules found in runs, of one run by step, of several the newest first.
 
-Invariant: the index alone is asked; a live run's events are those of its file at this moment.
+Invariant: the index is asked, and the run's own file for one step whole; a live run's events are
+those of its file at this moment.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from expdb.errors import BadInput, NotFound
 from expdb.index.reader import Reader
 from expdb.model import Event
 from expdb.query.filters.durations import duration_ms, moment_ms
-from expdb.query.history_results import EventList, EventRow, FirstTrouble
+from expdb.query.history_results import EventList, EventRow, FirstTrouble, Healthy
 from expdb.query.usable import USABLE
+from expdb.store.layout import RunLayout
+from expdb.store.records import read_events
 from expdb.store.resolve import Resolved
 from expdb.store.runword import parse
 
@@ -26,7 +29,7 @@ AT_LEAST: Final[dict[Severity, list[str]]] = {
 }
 DAY_MS: Final = 86_400_000
 FIELDS: Final = (
-    "r.id, r.name, r.seed, e.step, e.severity, e.rule, e.message, e.created_at_ms"
+    "r.id, r.name, r.seed, e.step, e.severity, e.rule, e.message, e.created_at_ms, e.key, e.now"
     " FROM events e JOIN runs r ON r.id = e.run"
 )
 BY_STEP: Final = "e.step, e.created_at_ms, e.rule"
@@ -98,6 +101,14 @@ def events_of(
     )
 
 
+def only_asked(found: EventList, asked: Asked) -> EventList:
+    """Return a list with the rows that are severe enough, with a limit the last ones."""
+    allowed = None if asked.severity is None else AT_LEAST[asked.severity]
+    rows = [row for row in found.rows if allowed is None or row.event.severity in allowed]
+    last = rows if asked.limit is None else rows[max(0, len(rows) - asked.limit) :]
+    return replace(found, rows=tuple(last), num_all=len(rows))
+
+
 def events_selected(
     reader: Reader, where: str, params: Sequence[Any], asked: Asked, *, now_ms: int
 ) -> EventList:
@@ -121,9 +132,14 @@ def _of_several(reader: Reader, where: str, params: Sequence[Any], asked: Asked)
 def _at_step(reader: Reader, run: str, step: int) -> EventList:
     rows, num_all = _rows(reader, "e.run = ? AND e.step = ?", [run, step], BY_STEP, None)
     if rows:
-        first = _first(reader, run)
         return EventList(
-            rows=rows, num_all=num_all, num_runs=1, of_one=True, step=step, first=first
+            rows=_whole(reader, run, step, rows),
+            num_all=num_all,
+            num_runs=1,
+            of_one=True,
+            step=step,
+            first=_first(reader, run),
+            healthy=last_healthy(reader, run),
         )
     found = reader.rows("SELECT DISTINCT step FROM events WHERE run = ? ORDER BY step", [run])
     name = reader.rows("SELECT name FROM runs WHERE id = ?", [run])[0][0]
@@ -161,15 +177,56 @@ def _rows(
 
 
 def _row(run: str, name: str, seed: int | None, *event: Any) -> EventRow:
-    step, severity, rule, message, created_at_ms = event
+    step, severity, rule, message, created_at_ms, key, now = event
     made = Event(
         step=step,
         severity=severity,
         rule=rule,
         message=message,
         created_at_ms=created_at_ms,
+        key=key,
+        now=now,
     )
     return EventRow(run=run, name=name, seed=seed, event=made)
+
+
+def _whole(reader: Reader, run: str, step: int, rows: tuple[EventRow, ...]) -> tuple[EventRow, ...]:
+    """Return the rows with all that their lines hold: that is in the run's own file alone."""
+    found = [one for one in read_events(RunLayout(reader.run_dir(run)), []) if one.step == step]
+    left = list(found)
+    made = []
+    for row in rows:
+        same = (row.event.rule, row.event.key, row.event.message)
+        own = next((one for one in left if (one.rule, one.key, one.message) == same), None)
+        if own is not None:
+            left.remove(own)
+        made.append(row if own is None else replace(row, event=own))
+    return tuple(made)
+
+
+def last_healthy(reader: Reader, run: str) -> Healthy | None:
+    """Return the newest finished run of the experiment before this one in which no rule warned, and
+    the config keys in which the two differ; None where there is none.
+    """
+    sql = (
+        "SELECT o.id, o.name FROM runs o, runs r WHERE r.id = ? AND o.experiment = r.experiment"
+        " AND o.id <> r.id AND o.state = 'finished' AND o.created_at_ms <= r.created_at_ms"
+        " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run = o.id AND e.severity <> 'info')"
+        " ORDER BY o.created_at_ms DESC, o.id DESC LIMIT 1"
+    )
+    found = reader.rows(sql, [run])
+    if not found:
+        return None
+    other, name = found[0]
+    keys = reader.rows(
+        "SELECT key FROM (SELECT key, kind, text FROM params WHERE run = ?) a FULL JOIN"
+        " (SELECT key, kind, text FROM params WHERE run = ?) b USING (key)"
+        " WHERE a.kind IS DISTINCT FROM b.kind OR a.text IS DISTINCT FROM b.text ORDER BY key",
+        [other, run],
+    )
+    own = ("expdb.", "hydra.")
+    named = tuple(key for (key,) in keys if not key.startswith(own))
+    return Healthy(run=other, name=name, keys=named)
 
 
 def _first(reader: Reader, run: str) -> FirstTrouble | None:

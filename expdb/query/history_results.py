@@ -113,6 +113,32 @@ class FirstTrouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Healthy:
+    """The last run of an experiment in which no rule warned, and what another differs in."""
+
+    run: str
+    name: str
+    keys: tuple[str, ...]
+    """The config keys whose values differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What rules find in a run, against what they found in it."""
+
+    events: tuple[Event, ...]
+    """Those of the replay, in the order in which they were found."""
+    num_recorded: int
+    new: tuple[Event, ...]
+    """What was not recorded, or otherwise."""
+    gone: tuple[Event, ...]
+    """What was recorded and is not found, or otherwise."""
+    is_equal: bool
+    """Whether every line is the same."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
     """What `events` shows: of one run by step, of several the newest first."""
 
@@ -129,3 +155,7 @@ class EventList:
     """Only the last day was looked at, since nothing else was asked for."""
     first: FirstTrouble | None = None
     """Of one run only."""
+    healthy: Healthy | None = None
+    """Of one step only."""
+    replay: Replay | None = None
+    """How what is shown was found again, and how it compares; None for what is recorded."""

@@ -5,7 +5,8 @@
 
 Values of time and of the machine cannot repeat, and are left out by their names.
 
-Invariant: a point that one side lacks is a difference that no tolerance covers.
+Invariant: a point that one side lacks is a difference that no tolerance covers, unless its signal
+is sampled: which updates have a sample depends on what it costs, so those of both are compared.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from expdb.monitor.signals import signal_of
 
 Points = Mapping[tuple[int, str], float]
 """(step, key) -> value."""
@@ -85,11 +88,29 @@ def is_of_machine(key: str) -> bool:
     return group == "sys" or last.endswith(UNITS) or not WORDS.isdisjoint(words)
 
 
+def _is_sampled(key: str) -> bool:
+    signal = signal_of(key)
+    return signal is not None and signal.is_sampled
+
+
+def _is_carried(key: str) -> bool:
+    signal = signal_of(key)
+    return signal is not None and signal.is_carried
+
+
 def match(first: Points, again: Points, *, rtol: float) -> SeriesMatch:
     """Compare two recordings; `rtol` 0 allows equal bits alone."""
     everything = set(first) | set(again)
-    left_out = sorted({key for _, key in everything if is_of_machine(key)})
-    places = sorted((at for at in everything if at[1] not in left_out), key=_order)
+    left_out = sorted({key for _, key in everything if is_of_machine(key) or _is_carried(key)})
+    both = set(first) & set(again)
+    places = sorted(
+        (
+            at
+            for at in everything
+            if at[1] not in left_out and (at in both or not _is_sampled(at[1]))
+        ),
+        key=_order,
+    )
     pairs = [
         PointPair(step=step, key=key, first=first.get((step, key)), again=again.get((step, key)))
         for step, key in places

@@ -43,7 +43,7 @@ from expdb.text import (
 
 MAX_FILES = 30
 NARROW = 80
-QUIET_PREFIXES = ("layer/", "sys/")
+QUIET_PREFIXES = ("layer/", "group/", "sys/", "amp/")
 """Metrics by the hundred that say little side by side; `--all` lists them."""
 
 

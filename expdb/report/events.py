@@ -6,21 +6,24 @@ checkpoint stand last.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from expdb.query.history_results import EventList, EventRow, FirstTrouble
+from expdb.model import Event
+from expdb.query.history_results import EventList, EventRow, FirstTrouble, Healthy, Replay
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.json import utc
 from expdb.report.rows_out import markdown, write_csv
 from expdb.report.style import Style
 from expdb.report.words import counted
 from expdb.signs import Colour
-from expdb.text import age, ago, plain
+from expdb.text import age, ago, metric, plain
 
 SEVERITY_COLOURS: Final[dict[str, Colour]] = {"critical": "red", "warn": "yellow", "info": "dim"}
 LABEL_CELLS: Final = 10
+LAST_VALUES: Final = 8
+KEYS_SHOWN: Final = 8
 COLUMNS: Final = (
-    "run", "experiment", "seed", "step", "severity", "rule", "message", "created_at",
+    "run", "experiment", "seed", "step", "severity", "rule", "message", "created_at", "key", "now",
 )  # fmt: skip
 """The columns of a file of rows."""
 
@@ -36,13 +39,14 @@ def render(found: EventList, style: Style) -> list[str]:
 
 
 def _grid(found: EventList, style: Style) -> Grid:
-    of_one = found.of_one
+    of_one, has_now = found.of_one, any(row.event.now for row in found.rows)
     columns = (
         *([] if of_one else [Column(head="run"), Column(head="experiment", cut="middle")]),
         Column(head="step", right=True),
         Column(head="severity"),
         Column(head="rule"),
         Column(head="what", cut="end"),
+        *([Column(head="now", leaves=0)] if of_one and has_now else []),
         *([] if of_one else [Column(head="age", right=True, leaves=0)]),
     )
     made = []
@@ -54,6 +58,8 @@ def _grid(found: EventList, style: Style) -> Grid:
             Cell(plain(event.rule)),
             Cell(style.say(event.message)),
         ]
+        if of_one and has_now:
+            cells.append(Cell(plain(event.now), "dim" if event.now.startswith("over") else ""))
         if not of_one:
             cells = [Cell(style.run(row.run), "dim"), Cell(plain(row.name)), *cells]
             cells.append(Cell(age(event.created_at_ms, style.now_ms), "dim"))
@@ -85,8 +91,64 @@ def _whole(found: EventList, style: Style) -> list[str]:
         since = ago(event.created_at_ms, style.now_ms)
         lines.append(f"{rule}  {severity} at step {event.step} of {label}, {since}")
         lines += [f"  {style.say(line)}" for line in event.message.splitlines()]
+        facts = [(plain(label), style.say(said)) for label, said in _facts(event)]
+        width = max((len(label) + 2 for label, _ in facts), default=0)
+        lines += [f"  {label:<{max(width, LABEL_CELLS)}}{said}" for label, said in facts]
         lines.append("")
-    return [*lines, *_trouble(found.first, style)] if found.first else lines[:-1]
+    healthy = _differing(found.healthy, style)
+    return [*lines, *_trouble(found.first, style), *healthy] if found.first else lines[:-1]
+
+
+def _facts(event: Event) -> list[tuple[str, str]]:
+    """Return what is kept beside an event, as (label, text); a file may hold anything there."""
+    facts, out = event.facts, []
+    if event.now:
+        out.append(("now", event.now))
+    batches = facts.get("batches")
+    if isinstance(batches, list) and len(batches) == 2:
+        first, last = batches
+        out.append(("batches", f"{first}-{last}" if first != last else str(first)))
+    window = facts.get("window")
+    for key, points in window.items() if isinstance(window, dict) else ():
+        out.append((key, _last_values(points)))
+    runbook = facts.get("runbook")
+    for name, said in runbook.items() if isinstance(runbook, dict) else ():
+        out.append((str(name), str(said)))
+    out += [(name, str(facts[name])) for name in ("decision", "command") if facts.get(name)]
+    if facts.get("version"):
+        out.append(("rule", f"version {facts['version']}, threshold {facts.get('threshold')}"))
+    return out
+
+
+def _last_values(points: Any) -> str:
+    """Return the last values of a metric up to an event: `1.79 1.81 9.9`."""
+    found = []
+    for point in points[-LAST_VALUES:] if isinstance(points, list) else ():
+        value = point[1] if isinstance(point, list) and len(point) == 2 else None
+        found.append(metric(value) if isinstance(value, int | float) else str(value))
+    return " ".join(found)
+
+
+def _differing(healthy: Healthy | None, style: Style) -> list[str]:
+    """Return what the run has otherwise than the last one in which no rule warned."""
+    if healthy is None:
+        return []
+    keys = " ".join(map(plain, healthy.keys[:KEYS_SHOWN])) or "nothing in the config"
+    more = len(healthy.keys) - KEYS_SHOWN
+    keys += f" and {more:,} more" if more > 0 else ""
+    label = f"{style.run(healthy.run)} {plain(healthy.name)}"
+    return [f"{'differs':<{LABEL_CELLS}}{keys} from {label}, the last without a warning"]
+
+
+def compared(replay: Replay) -> str:
+    """Return the line on a replay: `replay equals the run: 3 of 3 events`."""
+    same = len(replay.events) - len(replay.new)
+    if replay.is_equal:
+        noun = "event" if replay.num_recorded == 1 else "events"
+        return f"replay equals the run: {same} of {replay.num_recorded} {noun}"
+    new, gone = len(replay.new), len(replay.gone)
+    said = f"{new} new, {gone} gone" if new or gone else "the same events, other details"
+    return f"replay differs: {said} under today's rules"
 
 
 def nothing(found: EventList) -> str:
@@ -126,5 +188,5 @@ def _fields(row: EventRow) -> tuple[str | int | None, ...]:
     event = row.event
     return (
         row.run, row.name, row.seed, event.step, event.severity, event.rule, event.message,
-        utc(event.created_at_ms),
+        utc(event.created_at_ms), event.key, event.now,
     )  # fmt: skip

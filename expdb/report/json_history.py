@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from expdb.query.history_results import EventList, EventRow, History, Node
+from expdb.query.history_results import EventList, EventRow, History, Node, Replay
 from expdb.query.results import ABSENT
 from expdb.report.json import Data, document, run_at, utc
 
@@ -60,7 +60,7 @@ def _node(node: Node, result: History) -> Data:
 
 def events(result: EventList) -> Data:
     """Return `events`, in the order of the rows."""
-    first = result.first
+    first, healthy = result.first, result.healthy
     return document(
         events=[event_row(row) for row in result.rows],
         num_all=result.num_all,
@@ -68,7 +68,23 @@ def events(result: EventList) -> Data:
         first=None
         if first is None
         else {"step": first.event.step, "rule": first.event.rule, "good_checkpoint": first.good},
+        healthy=None
+        if healthy is None
+        else {"run": healthy.run, "experiment": healthy.name, "differing": list(healthy.keys)},
+        replay=None if result.replay is None else replay(result.replay),
     )
+
+
+def replay(found: Replay) -> Data:
+    """Return how a replay compares with the run."""
+    return {
+        "is_equal": found.is_equal,
+        "num_recorded": found.num_recorded,
+        "num_same": len(found.events) - len(found.new),
+        "new": [{"step": one.step, "rule": one.rule, "key": one.key} for one in found.new],
+        "gone": [{"step": one.step, "rule": one.rule, "key": one.key} for one in found.gone],
+        "problems": list(found.problems),
+    }
 
 
 def event_row(row: EventRow) -> Data:
@@ -80,6 +96,9 @@ def event_row(row: EventRow) -> Data:
         "step": row.event.step,
         "severity": row.event.severity,
         "rule": row.event.rule,
+        "key": row.event.key,
         "message": row.event.message,
+        "now": row.event.now,
+        "facts": dict(row.event.facts),
         "created_at": utc(row.event.created_at_ms),
     }

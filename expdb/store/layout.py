@@ -261,6 +261,10 @@ class RunLayout:
         """Return the folder of an attempt (1, 2, ...)."""
         return self.root / f"attempts/{number}"
 
+    def monitor_json(self, attempt: int) -> Path:
+        """Return the path of what the rules of an attempt stood on."""
+        return self.attempt(attempt) / "monitor.json"
+
     def control(self, attempt: int) -> Path:
         """Return the folder of the requests to an attempt; it need not exist."""
         return self.attempt(attempt) / "control"

@@ -1,7 +1,7 @@
 """Lines added to a run: labels and notes (marks.jsonl) and events (events.jsonl).
 
     marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text", "created_at_ms", "op"}
-    events.jsonl    {"step", "severity", "rule", "message", "created_at_ms"}
+    events.jsonl    {"step", "severity", "rule", "message", "created_at_ms", ...}
 
 `op` stands in a line that a verb wrote, so that taking the op back never touches another's line.
 
@@ -15,6 +15,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,21 @@ def add_mark(layout: RunLayout, kind: str, text: str, *, op: str = "") -> None:
     _append(layout.marks, {**body, "op": op} if op else body, durable=bool(op))
 
 
-def add_event(layout: RunLayout, step: int, severity: str, rule: str, message: str) -> None:
-    """Append one firing of a rule.
+def add_event(
+    layout: RunLayout,
+    step: int,
+    severity: str,
+    rule: str,
+    message: str,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Append one firing of a rule; `facts` is what else its line holds, as strict JSON.
 
     Raises:
         OSError: it cannot be written; nothing was.
     """
     body = {"step": step, "severity": severity, "rule": rule, "message": message}
-    _append(layout.events, {**body, "created_at_ms": _now_ms()})
+    _append(layout.events, {**body, "created_at_ms": _now_ms(), **(facts or {})})
 
 
 def append_line(path: Path, body: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The small records of a run: labels and notes, events, evals.
 
     marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text"}
-    events.jsonl    {"step", "severity", "rule", "message", "created_at_ms"}
+    events.jsonl    {"step", "severity", "rule", "message", "created_at_ms", ...}
     evals/*.json    one evaluation each
 
 Invariant: what is damaged is named in `problems` and the rest is returned. A line torn by the death
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,11 @@ from expdb.store.layout import RunLayout
 CUT_OFF = "\x18"
 """Ends a line that the death of its writer cut off, once another line follows it; JSON has none."""
 MARKS = ("label", "unlabel", "note", "unnote")
+OPEN, WORSE, OVER = "open", "worse", "over"
+"""The lines of an alert: it opened, it grew worse, it is over."""
+OWN_FIELDS = frozenset(
+    ["step", "severity", "rule", "message", "created_at_ms", "key", "now", "facts", "state"]
+)
 SEVERITIES: tuple[Literal["info", "warn", "critical"], ...] = ("info", "warn", "critical")
 
 
@@ -54,16 +60,45 @@ def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...],
 
 
 def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
-    """Return the events of a run in the order in which they were written."""
-    out: list[Event] = []
+    """Return the events of a run in the order in which they were written.
+
+    What became of an alert later is told with the line that opened it.
+    """
+    lines = []
     for line, item in read_lines(layout.events, problems):
         try:
-            event = event_of(item)
+            event_of(item)
         except Wrong:
             problems.append(_line_problem(layout.events, line))
             continue
+        lines.append(item)
+    return folded(lines)
+
+
+def folded(lines: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
+    """Return events of their lines: later lines of an alert told with the one that opened it.
+
+    Raises:
+        Wrong: a field of a line is of another type.
+    """
+    out: list[Event] = []
+    opened: dict[tuple[str, str, Any], int] = {}
+    for item in lines:
+        event = event_of(item)
+        alert = event.rule, event.key, item.get("opened")
+        if item.get("state") in (WORSE, OVER) and (place := opened.get(alert)) is not None:
+            out[place] = _later(out[place], event)
+            continue
+        if item.get("state") == OPEN:
+            opened[alert] = len(out)
         out.append(event)
     return tuple(out)
+
+
+def _later(alert: Event, event: Event) -> Event:
+    """Return an alert after a later line of it."""
+    worst = max(alert.severity, event.severity, key=SEVERITIES.index)
+    return replace(alert, severity=worst, now=event.now)
 
 
 def event_of(item: dict[str, Any]) -> Event:
@@ -78,7 +113,19 @@ def event_of(item: dict[str, Any]) -> Event:
         rule=fields.text(item, "rule", ""),
         message=fields.text(item, "message", ""),
         created_at_ms=fields.whole(item, "created_at_ms", 0),
+        key=fields.text(item, "key", ""),
+        now=fields.text(item, "now", "") or _now(item),
+        facts=fields.mapping(item, "facts", {})
+        or {name: value for name, value in item.items() if name not in OWN_FIELDS},
     )
+
+
+def _now(item: dict[str, Any]) -> str:
+    """Return what a line says became of its alert."""
+    state, step = item.get("state"), item.get("step", 0)
+    if state == WORSE:
+        return f"{item.get('severity')} since {step}"
+    return f"over at {step}" if state == OVER else OPEN if state == OPEN else ""
 
 
 def read_evals(layout: RunLayout, problems: list[str]) -> tuple[Eval, ...]:

@@ -27,7 +27,7 @@ Kind = Literal["sealed", "part", "list", "checkpoint", "lines", "log", "derived"
 
 KINDS: Final[tuple[tuple[re.Pattern[str], Kind], ...]] = (
     (re.compile(r"run\.json|artifacts/.+|evals/.+|media/.+"), "sealed"),
-    (re.compile(r"attempts/\d+/(pin|owner|rank-\d+\.owner)\.json"), "sealed"),
+    (re.compile(r"attempts/\d+/(pin|owner|monitor|rank-\d+\.owner)\.json"), "sealed"),
     (re.compile(r"points/.+"), "part"),
     (re.compile(r"attempts/\d+/rank-\d+\.json"), "list"),
     (re.compile(r"checkpoints/step=\d+/.+"), "checkpoint"),

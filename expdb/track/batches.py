@@ -35,6 +35,11 @@ class Batches:
         else:
             self._iterator = iter(self._loader)
 
+    @property
+    def number(self) -> int:
+        """The number of the micro-batch taken last, from 0."""
+        return (self._loop.num_batches or 0) - 1
+
     def skip(self, count: int) -> tuple[int, int]:
         """Leave micro-batches out, and return the first and the last of them, counted from 0.
 

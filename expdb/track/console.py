@@ -170,6 +170,11 @@ class Console:
             self._train_line(self._progress, lr)
         self._draw()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something happens between two steps: an evaluation, a save, a pause."""
+        return self._progress is not None and bool(self._progress.phase)
+
     def phase(self, what: str | None) -> None:
         """Say what happens between two steps (`evaluating 3/8`); None ends it."""
         old = self._progress or Progress(step=0, max_steps=self.max_steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from expdb.store.attempts import HEARTBEAT_S
@@ -21,7 +21,7 @@ from expdb.store.store import reason
 class Heartbeat:
     """Beats every 10 s and syncs every `sync_s` until it is stopped.
 
-    `live` is the file that it touches; `beside` is called after each sync of the journal,
+    `live` is the file that it touches; `beside` are called after each sync of the journal,
     `on_good` after each beat that was written.
     """
 
@@ -34,7 +34,7 @@ class Heartbeat:
         sync_s: float,
         on_trouble: Callable[[str], None],
         live: Path | None = None,
-        beside: Callable[[], None] = lambda: None,
+        beside: Sequence[Callable[[], None]] = (),
         on_good: Callable[[], None] = lambda: None,
     ) -> None:
         self._live = live or layout.attempt(attempt) / "live.json"
@@ -60,7 +60,8 @@ class Heartbeat:
         due = time.monotonic() + HEARTBEAT_S
         while not self._stopped.wait(self._sync_s):
             self._recorder.sync()
-            self._beside()
+            for action in self._beside:
+                action()
             if time.monotonic() >= due:
                 self._beat()
                 due = time.monotonic() + HEARTBEAT_S

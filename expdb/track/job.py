@@ -114,6 +114,9 @@ def experiment(job: Job, name: str | None, experiment_key: str) -> str:
     return name or experiment_of(job.overrides, experiment_key)
 
 
+RULES = "expdb.monitor."
+"""Below it stand rules, whose names and fields are looked at by themselves."""
+
 Base = tuple[Mapping[str, str], Any]
 """The group choices of a composed config, and the config without Hydra's own part, unresolved."""
 
@@ -134,7 +137,11 @@ def added_keys(
     if known is None:
         return {}
     said = {text.lstrip("+").partition("=")[0] for text in job.overrides if text.startswith("+")}
-    new = [key for key in keys if key not in known and not _is_open(key, known)]
+    new = [
+        key
+        for key in keys
+        if key not in known and not _is_open(key, known) and not key.startswith(RULES)
+    ]
     found = {key: nearest(key, known) for key in new}
     return {key: near for key, near in found.items() if near or key not in said}
 

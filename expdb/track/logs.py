@@ -12,6 +12,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,12 +173,27 @@ class Logs(ABC):
         self._require_open()
         self.event(self.step if step is None else whole_step(step), level, "alert", str(text))
 
-    def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
-        """Record what a rule found, and say it."""
+    def event(
+        self,
+        step: int,
+        severity: str,
+        rule: str,
+        message: str,
+        runbook: str = "",
+        *,
+        facts: Mapping[str, Any] | None = None,
+        is_quiet: bool = False,
+    ) -> None:
+        """Record what a rule found, and say it unless `is_quiet`; `facts` is what else its line
+        holds.
+        """
         self._require_open()
         said = self._redactor.text(message)
-        self._side.write("an event", lambda: add_event(self.layout, step, severity, rule, said))
+        write = partial(add_event, self.layout, step, severity, rule, said, facts)
+        self._side.write("an event", write)
         self._changed(is_event=True)
+        if is_quiet or (facts is not None and not facts.get("state")):
+            return  # for the record alone
         if severity == "info":
             self.console.step_line(step, "info", f"{rule}: {message}")
         else:

@@ -19,10 +19,12 @@ from expdb.errors import BadInput, ExpdbError
 from expdb.track import rng
 from expdb.track.control import Asked, Control, agreed, wait_for_go
 from expdb.track.intervene import NONE, Intervention, skip_words
+from expdb.track.scalars import on_host
 from expdb.track.signals import StopRequest
 from expdb.track.state import eval_mode
 from expdb.track.throughput import Delayed, Pace, due_between
 from expdb.track.update import TOKENS, Engine, Precision, Result, Update
+from expdb.track.watched import Clipping, end_sample, watch_of
 
 if TYPE_CHECKING:
     from expdb.track.quiet import QuietRun
@@ -94,6 +96,7 @@ class Loop:
         self._began_at = 0
         self._tokens_at = -1
         """The step of the last train/tokens that came with an evaluation."""
+        self._clipping = Clipping(state.loop, clip) if clip else None
         self._shown: deque[float] = deque(maxlen=SHOWN)
         self._agreed: deque[Any] = deque()
         self._saved_step = -1
@@ -117,6 +120,8 @@ class Loop:
                 yield update
                 if not update.is_done:
                     raise BadInput(f"step {self.step} was not finished by update.step()")
+            if self._engine.watch is not None:
+                self._engine.watch.close()
 
     def _begin(self) -> None:
         start = self.run.restore(self.state)
@@ -131,6 +136,7 @@ class Loop:
         self._engine.batches.open(restored=restored)
         if self._change.skip_batches:
             self._skip(self._change.skip_batches)
+        self._engine.watch = watch_of(self.run, self._engine)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""
@@ -223,7 +229,7 @@ class Loop:
         began = self._clock()
         with self._phase("evaluating"), rng.preserved(), eval_mode(self.state), torch.no_grad():
             found = self._evaluate(step) or {}
-        metrics = {key: _on_host(value) for key, value in found.items()}
+        metrics = {key: on_host(value) for key, value in found.items()}
         self._pace.evaluated(self._clock() - began)
         self.state.loop.evaluated_step = step
         # An evaluation has its place among tokens whether another update follows or not.
@@ -341,7 +347,11 @@ class Loop:
             del metrics[TOKENS]
         if self.state.scaler is not None:
             metrics["train/num_skipped_steps"] = self.state.loop.num_skipped
+            metrics["amp/scale"] = self.state.scaler.get_scale()
+        num_batches = self.state.loop.num_batches or 0
+        self.run.took(result.step, num_batches - self._engine.accum, num_batches - 1)
         self._log(metrics, result.step)
+        end_sample(self._engine, result, self._pace)
         self.state.loop.step = result.step + 1
         self._pace.stepped(result.seconds)
         self._losses.push(result.step, result.loss, result.num_tokens, result.grad_norm)
@@ -349,15 +359,15 @@ class Loop:
         self._show(result)
 
     def _see(self, arrived: Iterator[tuple[int, tuple[float, ...]]]) -> None:
-        """Take in losses and tokens that have reached the host, and let the rules look at them."""
+        """Take in losses and tokens that have reached the host."""
         for step, (loss, num_tokens, grad_norm) in arrived:
             self._pace.counted(num_tokens)
             self._shown.append(loss)
-            self.run.watch(step, {"train/loss": loss, "train/grad_norm": grad_norm})
-            if math.isfinite(loss):
-                self.state.loop.nonfinite_since = None
-            elif self.state.loop.nonfinite_since is None:
-                self.state.loop.nonfinite_since = step
+            if self._clipping is not None:
+                self._log(self._clipping.saw(grad_norm), step)
+            if self._engine.watch is not None:
+                self._engine.watch.arrived(step, loss, grad_norm)
+            self.state.loop.saw(step, loss)
 
     def _show(self, result: Result) -> None:
         done, end = result.step + 1, self.max_steps
@@ -390,8 +400,3 @@ class Loop:
             yield
         finally:
             self.run.console.phase(None)
-
-
-def _on_host(value: Any) -> Any:
-    """Return a device scalar's value; an evaluation has waited for the device anyway."""
-    return value.item() if getattr(value, "is_cuda", False) and value.numel() == 1 else value

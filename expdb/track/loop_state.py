@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,12 +34,25 @@ class LoopState:
     """What every learning rate is multiplied by, because somebody asked for it on the way."""
     num_batches: int | None = None
     """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
+    highest_lr: float = 0.0
+    """The highest learning rate so far: below it a constant one is a stage of decay."""
+    clipped: list[bool] = field(default_factory=list)
+    """Whether each of the last updates was clipped."""
+    monitor: str | None = None
+    """Where the detectors stand, as JSON; only while a checkpoint is written or was just read."""
     device_tokens: Tensor | None = None
     """Tokens counted on the device since the last save; never saved as such."""
 
     def seen(self) -> int | Tensor:
         """Return all tokens seen so far; a device scalar where they are counted there."""
         return self.tokens if self.device_tokens is None else self.device_tokens + self.tokens
+
+    def saw(self, step: int, loss: float) -> None:
+        """Note whether the loss of a step is finite."""
+        if math.isfinite(loss):
+            self.nonfinite_since = None
+        elif self.nonfinite_since is None:
+            self.nonfinite_since = step
 
     def to_plain(self) -> dict[str, Any]:
         """Return the values to save; waits for the device if tokens are counted there."""

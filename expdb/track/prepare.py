@@ -13,7 +13,7 @@ from expdb.digest import digest
 from expdb.errors import Corrupt
 from expdb.git.worktree import Unavailable, WorkTree, find_worktree
 from expdb.model import Objective
-from expdb.monitor.detector import Detector
+from expdb.monitor.rule import Rule
 from expdb.monitor.rules import build_rules
 from expdb.store import jobs
 from expdb.store.head import Head, read_head
@@ -43,7 +43,7 @@ class Start:
     variant: str
     seed: int | None
     objective: Objective | None
-    rules: Mapping[str, Detector]
+    rules: tuple[Rule, ...]
     labels: tuple[str, ...]
     intervention: Intervention
     probe: Probe | None

@@ -20,13 +20,14 @@ from expdb.track.control import Control
 from expdb.track.intervene import NONE, Intervention
 from expdb.track.rank_log import RankLog
 from expdb.track.scalars import whole_step
+from expdb.track.watchable import Watchable
 
 if TYPE_CHECKING:
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.state import State
 
 
-class QuietRun:
+class QuietRun(Watchable):
     """Has the methods of a run; on a rank beside 0 checkpoints and `log(..., all_ranks=True)` do
     something.
     """
@@ -64,6 +65,8 @@ class QuietRun:
         self._log: RankLog | None = None
         self._is_refused = False
         """Whether this rank could not be claimed: said once, and nothing is recorded."""
+
+    _is_recording = False
 
     def log(
         self, metrics: Mapping[str, Any], step: int | None = None, *, all_ranks: bool = False
@@ -112,7 +115,7 @@ class QuietRun:
     def use_data(self, name: str, dataset: Any, **facts: Any) -> None:
         """Record nothing."""
 
-    def watch(self, step: int, values: Mapping[str, float]) -> None:
+    def took(self, step: int, first: int, last: int) -> None:
         """Look at nothing."""
 
     def note(self, message: str) -> None:
@@ -124,7 +127,9 @@ class QuietRun:
     def artifact(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Copy nothing."""
 
-    def event(self, step: int, severity: str, rule: str, message: str, runbook: str = "") -> None:
+    def event(
+        self, step: int, severity: str, rule: str, message: str, runbook: str = "", **facts: Any
+    ) -> None:
         """Record nothing."""
 
     def checkpoint(self, step: int, state: State) -> None:

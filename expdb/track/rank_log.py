@@ -61,7 +61,7 @@ class RankLog:
             sync_s=sync_s,
             on_trouble=on_trouble,
             live=layout.rank_owner(attempt, rank),
-            beside=self.media.sync,
+            beside=(self.media.sync,),
             on_good=self.outage.works,
         )
         self._heartbeat.start()

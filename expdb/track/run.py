@@ -12,7 +12,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,15 +46,17 @@ from expdb.track.logs import Logs
 from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
+from expdb.track.watchable import Watchable
+from expdb.track.watching import Watching
 
 if TYPE_CHECKING:
-    from expdb.monitor.detector import Detector
+    from expdb.monitor.rule import Rule
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.control import Control
     from expdb.track.state import State
 
 
-class Run(Logs):
+class Run(Logs, Watchable):
     """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
 
     def __init__(
@@ -68,7 +70,7 @@ class Run(Logs):
         attempt: Attempt,
         objective: Objective | None,
         settings: Mapping[str, Any],
-        rules: Mapping[str, Detector],
+        rules: Sequence[Rule],
         fork: tuple[Path, int] | None,
         book: SeriesBook,
         status: Status,
@@ -86,7 +88,7 @@ class Run(Logs):
         self.num_tokens: int | None = None
         """Tokens trained on in all, when the loop counts them; for the closing line."""
         self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
-        self._rules = rules
+        self._watching = Watching(layout, attempt, rules, settings, redactor, console, self.event)
         self._outage = Outage(console.warning)
         self._side = SideFiles(self._say_trouble)
         self._recorder = Recorder(
@@ -106,8 +108,9 @@ class Run(Logs):
             sync_s=float(settings["journal"]["fsync_interval_s"]),
             on_trouble=self._say_trouble,
             on_good=self._outage.works,
-            beside=self._media.sync,
+            beside=(self._media.sync, self._watching.look_at_clock),
         )
+        self._side.attempt("monitor.json", self._watching.begin)
         self._heartbeat.start()
         handle = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: leave_in_child(handle()))
@@ -136,8 +139,8 @@ class Run(Logs):
         now, types = time_ns() // 1_000_000, tuple(map(type, values))
         if not self._recorder.write(keys, values, at, now, types):
             self._log_mixed(metrics, at, now)
-        elif self._checkpointer is not None:
-            self._note_objective(keys, values, at)
+        else:
+            self._look(keys, values, at, now)
         if self._queue.pending:
             self._queue.drain()
 
@@ -152,12 +155,13 @@ class Run(Logs):
 
     def _write(self, keys: tuple[str, ...], values: tuple[float, ...], step: int, now: int) -> None:
         self._recorder.write(keys, values, step, now)
-        if self._checkpointer is not None:
-            self._note_objective(keys, values, step)
+        self._look(keys, values, step, now)
 
-    def _note_objective(self, keys: tuple[str, ...], values: Sequence[float], step: int) -> None:
+    def _look(self, keys: tuple[str, ...], values: Sequence[float], step: int, now: int) -> None:
+        """Let the rules and the best checkpoints know of recorded values."""
+        self._watching.see(step, keys, values, now)
         metric = self.objective.metric if self.objective is not None else ""
-        if metric in keys:
+        if self._checkpointer is not None and metric in keys:
             self.checkpointer.note_value(step, values[keys.index(metric)])
 
     def use_data(
@@ -219,7 +223,9 @@ class Run(Logs):
         at, value = self.latest.get(metric, (None, 0.0))
         if at == step:
             self.checkpointer.note_value(step, value)
-        self.checkpointer.save(step, state)
+        self._queue.drain(wait=True)  # so that the rules have seen what is saved
+        with self._watching.kept_in(state.loop):
+            self.checkpointer.save(step, state)
         self.settle(wait=False)
 
     def settle(self, *, wait: bool) -> None:
@@ -252,6 +258,7 @@ class Run(Logs):
         for note in loaded.notes:
             self.console.warning(note)
         self.step = loaded.step
+        self._side.attempt("monitor.json", partial(self._watching.go_on, state.loop))
         self.intervention.apply(state)
         if self.intervention.lr_scale != 1.0:
             self.intervened(self.intervention.rate_words(self.step, state.loop.lr_scale))
@@ -270,11 +277,9 @@ class Run(Logs):
         series = self._recorder.update_book().get(self.objective.metric)
         return series.read(self.objective)[0] if series is not None else float("nan")
 
-    def watch(self, step: int, values: Mapping[str, float]) -> None:
-        """Let the declared rules look at a step; what they find is recorded and said."""
-        for rule in self._rules.values():
-            for found in rule.update(step, values):
-                self.event(found.step, found.severity, found.rule, found.message, found.runbook)
+    def took(self, step: int, first: int, last: int) -> None:
+        """Name the micro-batches of an update, for the events about its step; `Loop` does."""
+        self._watching.took(step, first, last)
 
     def finish(self) -> None:
         """End the run well; a second call does nothing.

@@ -118,6 +118,11 @@ def on_device(value: Any) -> bool:
     return getattr(device, "type", "cpu") == "cuda"
 
 
+def on_host(value: Any) -> Any:
+    """Return a device scalar's value, and wait for it; anything else as it is."""
+    return value.item() if on_device(value) and value.numel() == 1 else value
+
+
 class DeviceQueue:
     """Numbers on their way from a device to the host: copied at the call, handed on when the copy
     has arrived.

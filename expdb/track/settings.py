@@ -13,6 +13,7 @@ from expdb.errors import BadInput
 from expdb.model import Objective
 from expdb.store.gates import gates_of
 from expdb.store.retention import keep_of
+from expdb.track.watch.options import Options, options_of
 
 DEFAULTS: dict[str, Any] = {
     "store": None,
@@ -45,7 +46,8 @@ DEFAULTS: dict[str, Any] = {
         ],
     },
     "keep": {"last": 2, "best": 1},
-    "monitor": {"non_finite": True},
+    "monitor": {},
+    "watch": Options().settings(),
     "noise": {},
     "require": [],
     "gates": {},
@@ -54,8 +56,11 @@ DEFAULTS: dict[str, Any] = {
     "journal": {"fsync_interval_s": 5.0},
 }  # fmt: skip
 FREE = frozenset(
-    ["store", "resume", "fork", "mode", "keep", "study", "entry", "resolvers", "gates", "slurm"]
-)
+    [
+        "store", "resume", "fork", "mode", "keep", "study", "entry", "monitor", "watch",
+        "resolvers", "gates", "slurm",
+    ]
+)  # fmt: skip
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
 CHOICES = {
     "mode": ("on", "off"),
@@ -80,6 +85,7 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     out["keep"] = asdict(keep_of(out["keep"]))
     out["gates"] = {} if out["gates"] is None else out["gates"]
     gates_of(out["gates"], "expdb.gates")
+    out["watch"] = _watch(out["watch"])
     resolvers = out["resolvers"]
     if not isinstance(resolvers, Mapping) or not all(
         isinstance(place, str) and place.find(":") > 0 for place in resolvers.values()
@@ -98,6 +104,14 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
                 f"expdb.{name} is {out[name]!r}", hint=f"it is one of: {' '.join(allowed)}"
             )
     return out
+
+
+def _watch(section: Any) -> dict[str, Any]:
+    if isinstance(section, bool):  # `watch: false` is the whole of it
+        section = {"enabled": section}
+    if not isinstance(section, Mapping):
+        raise BadInput(f"expdb.watch is {type(section).__name__}, not a mapping or true or false")
+    return options_of(section).settings()
 
 
 def _overlay(base: Mapping[str, Any], top: Mapping[str, Any], path: str) -> dict[str, Any]:

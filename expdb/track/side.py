@@ -6,6 +6,7 @@ the end of the run what still cannot be written is an error.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ class SideFiles:
     def __init__(self, on_trouble: Callable[[str], None]) -> None:
         self._on_trouble = on_trouble
         self._waiting: deque[tuple[str, Action]] = deque()
+        self._lock = threading.RLock()
 
     def write(self, what: str, action: Action) -> None:
         """Run `action`, after what waits; when the store cannot be written it waits too."""
@@ -42,6 +44,7 @@ class SideFiles:
         Raises:
             OSError: the store cannot be written; what is left goes on waiting.
         """
-        while self._waiting:
-            self._waiting[0][1]()
-            self._waiting.popleft()
+        with self._lock:
+            while self._waiting:
+                self._waiting[0][1]()
+                self._waiting.popleft()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from expdb.track.state import State
+    from expdb.track.watch.watch import Watch
 
 Precision = Literal["fp32", "bf16", "fp16"]
 TOKENS = "train/tokens"
@@ -52,6 +53,7 @@ class Result:
             "train/grad_norm": self.grad_norm,
             "train/lr": self.lr,
             TOKENS: self.num_before,
+            "train/step_time_s": self.seconds,
         }
         if self.seconds > 0:
             found["train/tokens_per_s"] = self.num_tokens / self.seconds
@@ -83,6 +85,8 @@ class Engine:
         self.batches = Batches(state.loader, state.loop, clock)
         self.device = next(next(iter(state.models.values())).parameters()).device
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        self.watch: Watch | None = None
+        """What looks into the model, on sampled updates."""
         self.agreed: Any = None
         """How many ranks ask to stop and to save, as of the last update; None without others."""
         self._requests = requests
@@ -214,12 +218,16 @@ class Update:
         self._num_micro = 0
         self._began = engine.clock()
         engine.batches.wait_s = 0.0
+        if engine.watch is not None:
+            engine.watch.begin(step, engine.lr())
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the micro-batches; gradients are exchanged between ranks on the last only."""
         last = self._engine.accum - 1
         for index in range(self._engine.accum):
             batch = self._engine.batches.take()
+            if self._engine.watch is not None:
+                self._engine.watch.batch(batch, self._engine.batches.number)
             with self._engine.unsynced() if index < last else nullcontext():
                 yield batch
 
@@ -256,6 +264,27 @@ class Update:
         scaled = whole / self._engine.nominal(count)
         scaler = self._engine.state.scaler
         (scaled if scaler is None else scaler.scale(scaled)).backward()
+        if self._engine.watch is not None and self._num_micro == 1 < self._engine.accum:
+            self._watch_first(count)
+
+    def observe(self, logits: Tensor, targets: Tensor) -> None:
+        """Let the monitors see logits [..., V] and the targets [...] they are judged against, for
+        the token accuracy; labels of -100 do not count. Only sampled updates look.
+        """
+        if self._engine.watch is not None:
+            self._engine.watch.observe(logits, targets)
+
+    def _watch_first(self, count: Any) -> None:
+        """Let the watch see the gradient of the first micro-batch alone."""
+        watch, scaler = self._engine.watch, self._engine.state.scaler
+        if watch is None or not watch.is_sampling:
+            return
+        factor = self._engine.nominal(count) / _at_least_one(count)
+        if scaler is not None:
+            import torch
+
+            factor = factor / scaler.scale(torch.ones((), device=self._engine.device))
+        watch.micro(count, factor)
 
     def step(self) -> None:
         """Finish the update: unscale, norm, clip, optimizers, scaler, schedulers, zero_grad, EMA.
@@ -273,6 +302,8 @@ class Update:
         engine = self._engine
         nll, tokens = engine.totals(self._nll, self._tokens)
         norm = self._finish_gradients(tokens)
+        if engine.watch is not None:
+            engine.watch.check(nll, norm, skips=engine.state.scaler is not None)
         lr = engine.lr()
         skipped = engine.advance(tokens)
         before = engine.state.loop.seen()
@@ -305,6 +336,8 @@ class Update:
         grads = [param.grad for param in params]
         _multiply(grads, factor)
         norm = get_total_norm(grads)
+        if engine.watch is not None:
+            engine.watch.gradients(tokens, scale=engine.state.loop.lr_scale)
         if engine.clip:
             clip_grads_with_norm_(params, engine.clip, norm)
         return float(norm) if norm.device.type == "cpu" else norm

@@ -116,7 +116,7 @@ def test_the_mixture_of_experts_logs_its_load(
     train: Callable[..., Trained], baseline: Trained
 ) -> None:
     points = train("+exp=exp06_moe", "model.layers=2").points
-    loads = {key: set(found) for key, found in points.items() if "/moe_" in key}
+    loads = {key: set(found) for key, found in points.items() if key.startswith("train/moe_")}
     assert set(loads) == {
         "train/moe_max_vio", "train/moe_load_max_pct", "train/moe_load_min_pct",
         "train/moe_num_dead", "train/moe_bias_max",

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from expdb.demo.layers import DenseConfig
-from expdb.demo.loss import IGNORE_INDEX, bits_per_byte, lm_loss, perplexity
+from expdb.demo.loss import IGNORE_INDEX, lm_loss
 from expdb.demo.model import Decoder
+from expdb.monitor.formulas import bits_per_byte, perplexity
 
 
 @pytest.fixture(autouse=True)

@@ -64,6 +64,14 @@ def test_a_point_that_one_side_lacks_is_a_difference_of_any_size() -> None:
     assert match({}, {}, rtol=0).outcome == "bit_equal"
 
 
+def test_of_a_sampled_signal_the_points_of_both_are_compared() -> None:
+    key, carried = "layer/head/grad_norm", "train/noise_scale"
+    left, right = {(0, key): 1.0, (5, key): 2.0, (0, carried): 3.0}, {(0, key): 1.0}
+    found = match(left, right, rtol=0)
+    assert (found.outcome, found.num_points, found.left_out) == ("bit_equal", 1, (carried,))
+    assert match(left, {(0, key): 1.5}, rtol=0).outcome == "differs"
+
+
 @pytest.mark.parametrize(("left", "right"), [(NAN, 1.0), (math.inf, 1.0), (math.inf, -math.inf)])
 def test_what_is_not_finite_is_in_no_tolerance(left: float, right: float) -> None:
     assert match(points(x=[left]), points(x=[right]), rtol=1.0).outcome == "differs"

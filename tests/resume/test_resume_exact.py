@@ -12,7 +12,7 @@ import pytest
 
 from expdb.store.checkpoints import read_manifests
 from expdb.store.runs import read_run
-from tests.resume.traces import Trace, differences, layout_of, trace, work
+from tests.resume.traces import OF_WATCH, Trace, differences, layout_of, trace, work
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +149,11 @@ def test_workers_monitors_and_evaluations_leave_no_trace_in_the_weights(
     plain = straight[repr(PLAIN)]
     assert differences(plain, trace(Path(one["store"]), Path(one["out"]))) == {}
     unwatched = straight[repr({**PLAIN, "watched": False})]
-    assert differences(plain, unwatched) == {}
+    found = differences(plain, unwatched)
+    assert all(key.startswith(OF_WATCH) for key in found), found
+    assert "layer/head/update_ratio" in found
+    assert "layer/mlp.router/moe_max_vio" in plain.points
+    assert (unwatched.digest, unwatched.weights) == (plain.digest, plain.weights)
     silent = straight[repr({**PLAIN, "eval_every": 0})]
     between = {"val/loss", "val/made", "state"}  # the state knows when it was evaluated
     assert set(differences(plain, silent)) == between

@@ -177,6 +177,7 @@ MORE: dict[str, tuple[Change, int | None, int]] = {
     "plain data": (extra("phase"), None, END),
     "skipped updates": (counter("num_skipped"), None, 20),
     "epoch": (counter("epoch"), None, END),
+    "clipped updates": (counter("clipped"), None, END),
     # A power of two, so that dividing by it is exact; it only moves the overflow.
     "nominal": (counter("nominal"), LATER, 22),
     "own numpy generator": (extra("more"), 20, 20),

@@ -190,7 +190,15 @@ def train(job: dict[str, Any]) -> None:
     state = build(workers=job.get("workers", 0), seed=seed, scaled=job.get("scaled", True))
     torch.manual_seed(seed + 1)
     watched, every = job.get("watched", True), job.get("eval_every", 10)
-    settings = {"keep": {"last": None}, "monitor": {"non_finite": watched}, "print": "quiet"}
+    watch = {
+        "enabled": watched, "budget_pct": 0, "every": 5, "rare_every": 20, "histograms": True,
+    }  # fmt: skip
+    settings = {
+        "watch": watch,
+        "keep": {"last": None},
+        "monitor": {} if watched else False,
+        "print": "quiet",
+    }
     run = expdb.start(
         {"seed": 1, "accum": job.get("accum", 2), "expdb": settings},
         name="tiny",

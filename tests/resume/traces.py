@@ -18,7 +18,11 @@ from tests import warm
 
 SCRIPT = Path(__file__).with_name("tiny_moe.py")
 ROOT = Path(__file__).parents[2]
-OF_TIME = {"train/tokens_per_s", "train/data_wait_pct"}
+OF_TIME = {"train/tokens_per_s", "train/data_wait_pct", "train/step_time_s"}
+SINCE_START = {"train/noise_scale", "layer/embed/emb_drift"}
+"""Means and differences over samples of one process."""
+OF_WATCH = ("layer/", "group/", "train/log_z", "train/ppl", "train/repeat_share")
+"""What is there on watched updates only."""
 END = 1 << 40
 """Stands for the final state among the steps at which two traces differ."""
 
@@ -60,7 +64,7 @@ def trace(store: Path, end: Path) -> Trace:
     points: dict[str, dict[int, str]] = {}
     columns = (table[name].to_pylist() for name in ("key", "step", "value"))
     for key, step, value in zip(*columns, strict=True):
-        if key not in OF_TIME:
+        if key not in OF_TIME | SINCE_START and not key.startswith("sys/"):
             points.setdefault(key, {})[step] = float(value).hex()
     raw = read_series(layout_of(store).root, ["val/loss"], attempts=True)
     evaluated: dict[int, list[int]] = {}

@@ -77,7 +77,8 @@ def test_save_eval_pause_go_and_stop_of_a_live_run(tmp_path: Path) -> None:
     )
     assert [item.step for item in run.checkpoints if item.complete] == [steps[0], steps[4]]
     assert run.problems == ()
-    assert [(event.step, event.rule) for event in run.events] == [(steps[2], "ctl")] * 2
+    asked = [event for event in run.events if event.rule == "ctl"]  # a slow machine fires others
+    assert [event.step for event in asked] == [steps[2]] * 2
     line = next(line for line in said.splitlines() if "paused" in line)
     said_words = ["ctl:", "paused;", "go", "on:", "expdb", "ctl", run.id[:4], "go"]
     assert line.split() == ["step", str(steps[2]), "info", *said_words]

@@ -129,8 +129,8 @@ class StandIn:
             self.layout, attempt=attempt, keep=keep or {"last": None}, rank=rank
         )
 
-    def watch(self, step, values):
-        self.watched = (step, dict(values))
+    def took(self, step, first, last):
+        self.taken = (step, first, last)
 
     def log(self, metrics, step=None):
         self.points += [(key, step, value) for key, value in metrics.items()]

@@ -20,6 +20,7 @@ GUTTER: Final = 7
 """Cells left of the axis, for the ticks."""
 X_TICK: Final = 12
 """Cells from one tick of x to the next, at least."""
+TITLE_AT: Final = 1
 AFTER_TITLE: Final = 2
 
 
@@ -71,17 +72,15 @@ def title_row(
                 put(cell_of(axis, x, across), 1, (signs.nonfinite, f"series{line.place}+bold"))
     for event in plot.events:
         put(cell_of(axis, event.x, across), event.weight + 1, (event.sign, f"{event.role}+bold"))
-    head = fit([(" " * GUTTER, ""), *[(plain(text), role) for text, role in title]], width)
-    used = min(width, GUTTER + width_of(title) + AFTER_TITLE) if title else GUTTER
+    lead: list[Piece] = [(" " * TITLE_AT, ""), *[(plain(text), role) for text, role in title]]
+    used = min(width, width_of(lead) + AFTER_TITLE) if title else 0
     shown = sorted((cell + GUTTER + 1, piece) for cell, (_, piece) in lane.items())
     end = width - width_of(plot.extra) - bool(plot.extra)
-    shown = [(at, piece) for at, piece in shown if used <= at < end]
-    if not shown:
-        return between([(" " * GUTTER, ""), *title], plot.extra, width) if plot.extra else head
-    out: list[Piece] = fit([(" " * GUTTER, ""), *title], used)
+    out: list[Piece] = fit(lead, used)
     for at, piece in shown:
-        out += [(" " * (at - used), ""), piece]
-        used = at + 1
+        if used <= at < end:
+            out += [(" " * (at - used), ""), piece]
+            used = at + 1
     return between(out, plot.extra, width) if plot.extra else fit(out, width)
 
 

@@ -21,6 +21,7 @@ from expdb_tui.chosen import Chosen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
 from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.run.screen import RunScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import Session
@@ -50,11 +51,12 @@ class ExpdbApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen}
+    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen, "run": RunScreen}
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
+        Binding("2", "go('run')", show=False),
         Binding("escape", "back", show=False),
         Binding("ctrl+r", "reload", show=False),
     ]
@@ -76,6 +78,8 @@ class ExpdbApp(App[None]):
         self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
         self.head: RunAt | None = None
         self.order: RunOrder | None = None
+        self.opened: str | None = None
+        """The run that screen 2 shows."""
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
         self.animation_level = "none"
 
@@ -121,7 +125,10 @@ class ExpdbApp(App[None]):
             page.tick()
 
     def action_go(self, mode: str) -> None:
-        """Show one of the screens."""
+        """Show one of the screens; screen 2 with the run under the cursor, else the last one."""
+        page = self.screen
+        if mode == "run" and isinstance(page, Page) and page.run_here is not None:
+            self.opened = page.run_here
         self.switch_mode(mode)
 
     def action_back(self) -> None:
@@ -136,3 +143,5 @@ class ExpdbApp(App[None]):
 
     def open_run(self, run: str) -> None:
         """Show one run."""
+        self.opened = run
+        self.switch_mode("run")

@@ -21,6 +21,7 @@ from expdb_tui.chosen import Chosen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
 from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.plot.screen import PlotScreen
 from expdb_tui.run.screen import RunScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
@@ -51,12 +52,13 @@ class ExpdbApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen, "run": RunScreen}
+    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen, "run": RunScreen, "plot": PlotScreen}
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
         Binding("2", "go('run')", show=False),
+        Binding("4", "go('plot')", show=False),
         Binding("escape", "back", show=False),
         Binding("ctrl+r", "reload", show=False),
     ]
@@ -79,7 +81,7 @@ class ExpdbApp(App[None]):
         self.head: RunAt | None = None
         self.order: RunOrder | None = None
         self.opened: str | None = None
-        """The run that screen 2 shows."""
+        """The run that was pointed at last: what screen 2 shows."""
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
         self.animation_level = "none"
 
@@ -125,9 +127,9 @@ class ExpdbApp(App[None]):
             page.tick()
 
     def action_go(self, mode: str) -> None:
-        """Show one of the screens; screen 2 with the run under the cursor, else the last one."""
+        """Show one of the screens; it begins with the run that the screen before it was at."""
         page = self.screen
-        if mode == "run" and isinstance(page, Page) and page.run_here is not None:
+        if isinstance(page, Page) and page.run_here is not None:
             self.opened = page.run_here
         self.switch_mode(mode)
 

@@ -167,7 +167,7 @@ def x_text(value: float, kind: str) -> str:
         return _clock(value)
     if kind == "tokens":
         return label(value, 3)
-    return label(value, 6) if abs(value) >= 100_000 or value != int(value) else str(int(value))
+    return label(value, 6) if abs(value) >= 100_000 else str(int(value))
 
 
 def _clock(value: float) -> str:

@@ -29,9 +29,11 @@ FEW: Final = 30
 MOST_TINTS: Final = 4
 TALL: Final = 9
 """Rows from which on the axis of x has a line."""
-DOTTED: Final = 3
+DOTTED: Final = 2
 """One of so many dots is drawn of a reference."""
 MARK_EVERY: Final = 22
+NEAR_END: Final = 6
+"""Cells before the end of a line that have no mark but that of its end."""
 
 Dots = NDArray[np.float64]
 
@@ -187,7 +189,7 @@ def _draw_marks(placed: Sequence[tuple[Line, Dots, Dots]], raster: Raster, signs
         places = {
             int(good[np.argmin(np.abs(x[good] / 2 - cell))])
             for cell in (wanted if len(placed) > 1 else ())
-            if x[good[0]] / 2 <= cell <= x[good[-1]] / 2
+            if x[good[0]] / 2 <= cell <= x[good[-1]] / 2 - NEAR_END
         }
         last = int(good[-1])
         for at in sorted(places - {last}):

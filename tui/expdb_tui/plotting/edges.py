@@ -92,6 +92,8 @@ def foot(
     straight = Axis(axis.low, axis.high)
     found = clock_ticks(axis, most) if plot.x_label == "time" else ticks(straight, most)
     found = [value for value in found if axis.low <= value <= axis.high]
+    if plot.x_label == "step":
+        found = [value for value in found if value == int(value)]
     names = _names(axis, found, across, plot, width)
     if not has_line:
         return [names]

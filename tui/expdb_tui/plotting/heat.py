@@ -89,7 +89,10 @@ def gridded(series: Sequence[Series], columns: int, *, is_z: bool) -> Grid:
             sums = np.bincount(place[finite], raw[finite], columns)
             values[at] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
         bad[at] = (np.bincount(place[~finite], minlength=columns) > 0) & (counts == 0)
-    return Grid(values=_filled(values, bad), is_bad=bad, edges=edges)
+        if len(one.steps) > 1:
+            usual = float(np.median(np.diff(one.steps))) / float(edges[1] - edges[0])
+            _fill(values[at], bad[at], math.ceil(usual * 1.5 - 1e-9) - 1)
+    return Grid(values=values, is_bad=bad, edges=edges)
 
 
 def _against_itself(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -100,20 +103,15 @@ def _against_itself(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _filled(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return rows without the holes of columns between two points: logged every tenth step, a
-    map of single steps would be stripes.
+def _fill(row: NDArray[np.float64], bad: NDArray[np.bool_], most: int) -> None:
+    """Let a value reach over the next columns without a point, `most` at the most: of what is
+    logged every tenth step, single steps would be stripes.
     """
-    for row, hidden in zip(values, bad, strict=True):
-        good = np.flatnonzero(np.isfinite(row) | hidden)
-        if len(good) < 2:
-            continue
-        last = np.maximum.accumulate(np.where(np.isfinite(row) | hidden, np.arange(len(row)), -1))
-        usual = int(np.median(np.diff(good)))
-        for at in range(good[0], good[-1]):
-            if not np.isfinite(row[at]) and not hidden[at] and at - last[at] < max(usual, 1):
-                row[at] = row[last[at]]
-    return values
+    known = np.isfinite(row) | bad
+    last = np.maximum.accumulate(np.where(known, np.arange(len(row)), -1))
+    away = np.arange(len(row)) - last
+    reached = ~known & (last >= 0) & (away <= most)
+    row[reached] = row[last[reached]]
 
 
 def levels_of(grid: Grid, *, is_log: bool) -> tuple[NDArray[np.int64], float, float]:

@@ -21,6 +21,8 @@ class Line:
     place: int
     """Its place among the series, which gives colour and mark; 0 is the baseline's."""
     num_points: int
+    end: float | None = None
+    """Where the last point stands, where the last x is the middle of several."""
     steps: NDArray[np.float64] | None = None
     """The step of each point, where x is another thing."""
     num_nonfinite: int = 0
@@ -90,4 +92,6 @@ def x_range(lines: Sequence[Line]) -> tuple[float, float]:
     found = [line for line in lines if len(line.x)]
     if not found:
         return 0.0, 1.0
-    return min(float(line.x[0]) for line in found), max(float(line.x[-1]) for line in found)
+    return min(float(line.x[0]) for line in found), max(
+        float(line.x[-1]) if line.end is None else line.end for line in found
+    )

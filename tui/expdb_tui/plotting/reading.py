@@ -52,6 +52,7 @@ def _line(found: PlotCurve, x: str, place: int, is_reference: bool) -> Line:
         mid=found.mid,
         place=place,
         num_points=found.num_points,
+        end=float(found.last_step[-1]) if x == "step" else None,
         steps=None if x == "step" else found.first_step / 2 + found.last_step / 2,
         num_nonfinite=int(found.nonfinite.sum()),
         gap_x=tuple(float(value) for value in bad[:MOST_GAPS]),

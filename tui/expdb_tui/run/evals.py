@@ -129,6 +129,9 @@ def evals_rows(
         return forest
     wide = width - left - 3 if is_beside else width - 2
     title: list[Piece] = [("Radar", "text+bold"), ("  centre chance, rim 1", "dim")]
+    if evals.base:
+        title += [(f"  {signs.series[0]} ", "series0"), (plain(evals.base), "dim")]
+        title += [(f"  {signs.series[place or 1]} ", f"series{place or 1}"), ("this run", "dim")]
     polygons = [
         Polygon(place=at_place, scores=[
             None if value is None else above_chance(value, chance)

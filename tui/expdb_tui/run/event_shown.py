@@ -22,7 +22,7 @@ from expdb_tui.plotting.plot import Event as Sign
 from expdb_tui.plotting.plot import Line, Plot
 from expdb_tui.plotting.reading import try_line
 from expdb_tui.run.curve_plots import NON_FINITE, WEIGHTS
-from expdb_tui.run.facts import Facts, curve_keys, is_log
+from expdb_tui.run.facts import EVAL, Facts, curve_keys, is_log
 from expdb_tui.run.grid import grid_rows
 from expdb_tui.run.texts import wrapped
 from expdb_tui.session import now_ms
@@ -31,8 +31,11 @@ WINDOW = 60
 """Steps before and behind the event that are shown, at least."""
 BEFORE = 20
 """Points before it that its value is measured against."""
-SIDE = 44
+FEW = 5
+"""A metric with fewer points around the step shows nothing."""
+SIDE = 46
 BESIDE = 100
+MOST_MOMENTS = 24
 BATCH = ("batch", "shard", "sample")
 
 
@@ -72,10 +75,11 @@ def read_around(reader: Reader, facts: Facts, event: Event, *, columns: int, pla
         if len(lines) == 4:
             break
         line = try_line(reader, run.id, key, columns=columns, place=place, since=since, until=until)
-        if line is not None and (len(line.x) > 2 or key in named):
+        if line is not None and (len(line.x) > FEW or key in named):
             lines[key] = line
     points = Points(reader, run.id)
-    wanted = [key for key in run.series if key.startswith(("data/", "train/"))] or keys[:12]
+    wanted = [key for key in run.series if key.startswith("data/")]
+    wanted += [key for key in keys if not key.startswith(EVAL)][:MOST_MOMENTS]
     points.read(wanted)
     moments = []
     for key in wanted:

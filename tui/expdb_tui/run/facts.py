@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from expdb.errors import ExpdbError, NotFound
@@ -93,28 +94,34 @@ def _parent(reader: Reader, run: Run) -> str | None:
     return None if base is None else base.measured
 
 
-def curve_keys(facts: Facts) -> list[str]:
-    """Return the metrics that have a plot: the objective's first, then how well the run is."""
-    objective = facts.run.objective
-    metric = objective.metric if objective is not None else ""
+def in_order(keys: Iterable[str], metric: str) -> list[str]:
+    """Return metrics as one looks at them: the objective's first, then how well the run is."""
     tail = metric.rsplit("/", 1)[-1]
 
     def place(key: str) -> tuple[int, str]:
-        if key == f"train/{tail}":
+        if metric and key == f"train/{tail}":
             return 0, key
         if key == metric:
             return 1, key
         name = key.rsplit("/", 1)[-1]
+        if key.endswith(ASIDE) or key.startswith((LAYER, SYSTEM)):
+            return 9, key
         if name in NEXT:
             return 2 + NEXT.index(name), key
         return (8 if key.startswith(EVAL) else 7), key
 
+    return sorted(keys, key=place)
+
+
+def curve_keys(facts: Facts) -> list[str]:
+    """Return the metrics of a run that have a plot."""
+    objective = facts.run.objective
     shown = (
         key
         for key in facts.run.series
         if not key.startswith((LAYER, SYSTEM)) and not key.endswith(ASIDE)
     )
-    return sorted(shown, key=place)
+    return in_order(shown, objective.metric if objective is not None else "")
 
 
 def system_keys(facts: Facts) -> list[str]:

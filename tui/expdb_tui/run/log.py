@@ -66,25 +66,26 @@ class LogTab(Tab):
             self._lines = (self._lines + lines)[-LINES:]
             pager = self.screen.show_text()
             pager.show(lambda width: self._rows(), top=len(self._lines) if is_first else None)
-            self._say()
+            self.screen.say_tabs()
 
         self.read(ask, take)
 
     def _rows(self) -> Rows:
         return [log_row(line) for line in self._lines]
 
-    def _say(self) -> None:
-        if self.screen.show_text().follows:
-            self.screen.say("follows the log; f or a key upwards stops it")
+    def tail(self) -> Sequence[Piece]:
+        """Say whether the end is followed."""
+        return [("follow", "accent")] if self.screen.text.follows else ()
 
     def act(self, key: str) -> bool:
         """Follow, or stop."""
-        if key != "f":
+        pager = self.screen.text
+        if key == "f":
+            pager.follows = not pager.follows
+            pager.refresh()
+        elif key != "scrolled":
             return False
-        pager = self.screen.show_text()
-        pager.follows = not pager.follows
-        pager.refresh()
-        self.screen.say("follows the log" if pager.follows else "does not follow")
+        self.screen.say_tabs()
         return True
 
 

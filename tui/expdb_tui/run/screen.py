@@ -71,6 +71,7 @@ class RunScreen(ControlKey, Page):
     DEFAULT_CSS = """
     RunScreen { overflow: hidden; }
     #run-view, #run-text, #run-table { height: 1fr; width: 1fr; }
+    #run-view { margin: 0 1 0 0; }
     #run-table { scrollbar-size: 0 0; background: $background; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -112,7 +113,7 @@ class RunScreen(ControlKey, Page):
     def view_size(self) -> tuple[int, int]:
         """Columns and rows that a tab has."""
         width, height = self.app.size
-        return max(1, width), max(1, height - 4)
+        return max(1, width - 1), max(1, height - 4)
 
     # ------------------------------------------------------------------------------ reading
 
@@ -127,7 +128,7 @@ class RunScreen(ControlKey, Page):
             for tab in self.tabs:
                 tab.forget()
             self.tab = self.tabs[0]
-            self.query_one("#run-text", Pager).top = 0
+            self.text.top = 0
         if self.run_here is None:
             self._show_nothing()
             return
@@ -158,7 +159,7 @@ class RunScreen(ControlKey, Page):
             first = next((at for at, tab in enumerate(self.tabs) if tab.has(facts)), 0)
             self.open_tab(first)
         elif facts.run != before.run:
-            self._say_tabs()
+            self.say_tabs()
             if self.tab.has(facts) and not self.tab.has(before):
                 self.tab.open()
             elif self.tab.has(facts):
@@ -176,7 +177,7 @@ class RunScreen(ControlKey, Page):
         """Lay out for the new size."""
         if self.facts is not None:
             self.say_head()
-            self._say_tabs()
+            self.say_tabs()
             self.tab.resized()
 
     # ------------------------------------------------------------------------------ showing
@@ -190,13 +191,14 @@ class RunScreen(ControlKey, Page):
             )  # fmt: skip
             self.context(left, right)
 
-    def _say_tabs(self) -> None:
+    def say_tabs(self) -> None:
+        """Say which tabs there are, and what the keys of the open one are."""
         if self.facts is None:
             return
         looks = [tab.look(self.facts) for tab in self.tabs]
         bar = self.query_one(TabBar)
         left, bar.spans = tab_line(looks, self.tabs.index(self.tab), self.app.size.width - 2)
-        bar.put(left)
+        bar.put(left, self.tab.tail())
         keys = self.query_one(KeyBar)
         names = self.tab.KEYS
         if self.main.is_ascii:
@@ -229,6 +231,11 @@ class RunScreen(ControlKey, Page):
     def show_text(self) -> Pager:
         """Show rows that are scrolled, and return what holds them."""
         self._show_only("#run-text")
+        return self.text
+
+    @property
+    def text(self) -> Pager:
+        """What holds rows that are scrolled."""
         return self.query_one("#run-text", Pager)
 
     def show_table(self) -> RowTable:
@@ -243,10 +250,10 @@ class RunScreen(ControlKey, Page):
         if self.facts is None:
             return
         self.tab = self.tabs[at]
-        self._say_tabs()
-        self.query_one("#run-text", Pager).follows = False
+        self.say_tabs()
+        self.text.follows = False
         if self.tab.has(self.facts):
-            self.query_one("#run-text", Pager).top = 0
+            self.text.top = 0
             self.tab.open()
         else:
             rows = self.tab.teach_rows()

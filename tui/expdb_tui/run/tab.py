@@ -53,6 +53,10 @@ class Tab:
         """Return what stands behind the name: a count."""
         return ""
 
+    def tail(self) -> Sequence[Piece]:
+        """Return what stands at the right end of the line of tabs."""
+        return ()
+
     def forget(self) -> None:
         """Another run is shown: nothing that was read holds."""
 

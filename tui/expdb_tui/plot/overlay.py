@@ -146,7 +146,8 @@ def _labels(rows: Sequence[PageRow], *, has_bands: bool) -> dict[str, str]:
 def _borders(reader: Reader, rows: Sequence[PageRow]) -> dict[str, tuple[tuple[int, int], ...]]:
     sql = (
         "SELECT run, number, resumed_from FROM attempts"
-        " WHERE number > 1 AND resumed_from IS NOT NULL AND run IN (SELECT unnest(?)) ORDER BY number"
+        " WHERE number > 1 AND resumed_from IS NOT NULL AND run IN (SELECT unnest(?))"
+        " ORDER BY number"
     )
     found: dict[str, tuple[tuple[int, int], ...]] = {}
     for run, number, step in reader.rows(sql, [[row.row.id for row in rows]]):
@@ -222,7 +223,7 @@ def banded(lines: Sequence[Line], columns: int, place: int) -> Line | None:
         return None
     if len(lines) == 1:
         return lines[0]
-    low, high = x_range(lines)
+    low, high = min(float(line.x[0]) for line in lines), max(float(line.x[-1]) for line in lines)
     most = max(len(line.x) for line in lines)
     grid = np.linspace(low, high, max(2, min(columns, most)))
     values = np.full((len(lines), len(grid)), np.nan)
@@ -235,7 +236,7 @@ def banded(lines: Sequence[Line], columns: int, place: int) -> Line | None:
         least, greatest = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     return Line(
         x=grid, low=least, high=greatest, mid=middle, place=place,
-        num_points=max(line.num_points for line in lines),
+        num_points=max(line.num_points for line in lines), end=x_range(lines)[1],
         num_nonfinite=sum(line.num_nonfinite for line in lines),
         gap_x=tuple(x for line in lines for x in line.gap_x)[:200], is_band=True,
     )  # fmt: skip

@@ -119,6 +119,8 @@ def linear_ticks(axis: Axis, most: int) -> list[float]:
 def clock_ticks(axis: Axis, most: int) -> list[float]:
     """Return seconds at whole minutes, hours, days."""
     raw = (axis.high - axis.low) / max(1, most)
+    if raw < 1:
+        return linear_ticks(axis, most)
     step = next((float(step) for step in CLOCK if step >= raw), 0.0)
     if not step:
         step = math.ceil(raw / 86_400) * 86_400.0
@@ -171,6 +173,8 @@ def x_text(value: float, kind: str) -> str:
 
 
 def _clock(value: float) -> str:
+    if value != int(value) and value < 10:
+        return f"{value:.2g}s"
     seconds = max(0, round(value))
     if seconds < 60:
         return f"{seconds}s"

@@ -25,7 +25,7 @@ WAIT_S = 30.0
 EFFECTS = {
     "save": "writes a checkpoint between two updates, and trains on",
     "eval": "evaluates between two updates, and trains on",
-    "pause": "waits after this update until it is told to go on; holds its memory",
+    "pause": "waits after this update until it is told to go on",
     "go": "goes on where it waits",
     "stop": "writes a checkpoint and ends; expdb resume takes it up again",
 }

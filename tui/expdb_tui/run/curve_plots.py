@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from expdb.index.reader import Reader
 from expdb.model import Event as RunEvent
-from expdb.text import cut_middle, metric, plain
+from expdb.text import cut_middle, metric, plain, size
 from expdb_tui.ink import Piece
 from expdb_tui.marks import Marks
 from expdb_tui.plotting.axis import x_text
@@ -112,6 +112,12 @@ def plot_of(curve: Curve, facts: Facts, look: Look, signs: Marks, width: int) ->
     )
 
 
+def _said(value: float, key: str) -> str:
+    if key.endswith("_bytes") and math.isfinite(value):
+        return size(round(value))
+    return metric(value, key=key)
+
+
 def _title(curve: Curve, facts: Facts, look: Look, width: int, signs: Marks) -> list[Piece]:
     series = facts.run.series.get(curve.key)
     name = cut_middle(plain(curve.key), max(8, width // 2))
@@ -120,7 +126,7 @@ def _title(curve: Curve, facts: Facts, look: Look, width: int, signs: Marks) -> 
     if series is None:
         return out
     bad = not math.isfinite(series.last)
-    out.append((f" {metric(series.last, key=curve.key)}", "fail" if bad else "text"))
+    out.append((f" {_said(series.last, curve.key)}", "fail" if bad else "text"))
     if facts.run.last_step is not None and series.last_step < facts.run.last_step:
         out.append((f"  at {series.last_step}", "dim"))
     if is_log(curve.key, look.turned):

@@ -29,6 +29,8 @@ from expdb_tui.session import now_ms
 
 WINDOW = 60
 """Steps before and behind the event that are shown, at least."""
+TALL = 36
+TABLE = "At the step"
 BEFORE = 20
 """Points before it that its value is measured against."""
 FEW = 5
@@ -101,9 +103,11 @@ def around_rows(
 ) -> list[Sequence[Piece]]:
     """Return the plots, and right of them or above them what is known."""
     side = SIDE if width >= BESIDE else 0
-    said = event_rows(around, facts, side or width, signs)
+    said = event_rows(around, facts, side or width - 2, signs)
     if not side:
-        said = said[: max(3, height // 3)]
+        said = [
+            [(" ", ""), *row] for row in said[: _table_at(said) if height < TALL else height // 2]
+        ]
         return [*said, *_plots(around, width, height - len(said), signs, ascii=ascii)]
     left = _plots(around, width - side - 3, height, signs, ascii=ascii)
     blank: Sequence[Piece] = ()
@@ -111,6 +115,11 @@ def around_rows(
         [*fit(row, width - side - 3), (f" {signs.divider} ", "rule"), *fit(right, side)]
         for row, right in zip(left, [*said, *[blank] * height], strict=False)
     ]
+
+
+def _table_at(rows: Sequence[Sequence[Piece]]) -> int:
+    """Return how many rows stand before the values at the step."""
+    return next((at - 1 for at, row in enumerate(rows) if row and row[0][0] == TABLE), len(rows))
 
 
 def _plots(
@@ -156,7 +165,7 @@ def event_rows(around: Around, facts: Facts, width: int, signs: Marks) -> list[S
         out.append([(command, "accent")])
     else:
         out.append([("no checkpoint before it", "dim")])
-    out += [[], titled([("At the step", "text+bold"), (f"  against {BEFORE} points before", "dim")],
+    out += [[], titled([(TABLE, "text+bold"), (f"  against {BEFORE} points before", "dim")],
                        width, signs.rule)]  # fmt: skip
     moved = sorted(around.moments, key=lambda one: -_change(one))
     for one in moved:

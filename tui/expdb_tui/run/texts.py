@@ -266,7 +266,7 @@ def pin_rows(facts: Facts, width: int, rule: str) -> list[Sequence[Piece]]:
         ("commit", pin.commit or "none"),
         ("branch", pin.branch or ""),
         ("tree", pin.tree or ""),
-        ("snapshot", f"{pin.snapshot} ({pin.num_edits} edits)" if pin.snapshot else ""),
+        ("snapshot", f"{pin.snapshot} (edits {pin.num_edits})" if pin.snapshot else ""),
         ("remote", pin.remote or ""),
         ("used files", f"{len(pin.used):,}" if pin.used else ""),
         ("exact", "yes" if pin.reproducible else "no: " + "; ".join(pin.reasons)),

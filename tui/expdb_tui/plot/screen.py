@@ -50,8 +50,7 @@ class PlotScreen(Page):
     DEFAULT_CSS = """
     PlotScreen { overflow: hidden; }
     #plot-split { height: 1fr; }
-    #plot-view { height: 1fr; width: 1fr; margin: 0 1 0 0; }
-    #plot-legend { margin: 0 1 0 0; }
+    #plot-view { height: 1fr; width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "metric(1)", show=False, priority=True),
@@ -99,6 +98,11 @@ class PlotScreen(Page):
         """The run under the cursor of the legend."""
         return self.entry.run if self.entry is not None else None
 
+    @property
+    def command(self) -> str:
+        """The command that compares what is plotted."""
+        return " ".join(["expdb compare", *(self.main.session.short(run) for run in self._runs)])
+
     def _chosen(self) -> dict[str, int]:
         """Return the marked runs, else the one at hand; and the baseline."""
         main = self.main
@@ -121,12 +125,15 @@ class PlotScreen(Page):
         if self.main.is_ascii:
             self.query_one(KeyBar).keys = [(FLAT.get(key, key), name) for key, name in KEYS]
         self._lay_out()
-        self.reload()
+        self._ask()
 
     # ------------------------------------------------------------------------------ reading
 
     def reload(self) -> None:
-        """Read the curves."""
+        """Read the curves, from a new look at the store."""
+        self._ask(is_new=True)
+
+    def _ask(self, *, is_new: bool = False) -> None:
         if not self._runs:
             self._show_nothing()
             return
@@ -152,7 +159,7 @@ class PlotScreen(Page):
             self._next_look = time.monotonic() + max(TICK_S, SHARE * (time.monotonic() - begun))
             self._take(asked, found)
 
-        self.read(ask, take, group="overlay")
+        self.read(ask, take, group="overlay", is_new=is_new)
 
     def _take(self, asked: Asked, found: Overlay) -> None:
         if asked.runs != self._runs or asked.x != self.view.x:
@@ -205,7 +212,7 @@ class PlotScreen(Page):
         )  # fmt: skip
         is_beside = self.app.size.width >= BESIDE
         self.query_one("#plot-legend", LineView).show(
-            (lambda width, height: legend_rows(overlay, look, width, height, signs))
+            (lambda width, height: legend_rows(overlay, look, width - 1, height, signs))
             if is_beside
             else (lambda width, height: legend_lines(overlay, look, width, signs))
         )
@@ -231,7 +238,7 @@ class PlotScreen(Page):
         self.view = change(self.view)
         self.redraw()
         if reads:
-            self.reload()
+            self._ask()
 
     def action_metric(self, by: int) -> None:
         """Show the next metric."""
@@ -239,7 +246,7 @@ class PlotScreen(Page):
             keys = self.overlay.keys
             at = (keys.index(self.overlay.key) + by) % len(keys)
             self.view = replace(self.view, key=keys[at], crosshair=None)
-            self.reload()
+            self._ask()
 
     def action_log(self) -> None:
         """Turn the axis of y."""
@@ -253,7 +260,7 @@ class PlotScreen(Page):
         known = [x for x in AXES if x != "tokens" or "train/tokens" in keys]
         at = known[(known.index(self.view.x) + 1) % len(known)] if self.view.x in known else "step"
         self.view = replace(self.view, x=at, zoom=None, crosshair=None)
-        self.reload()
+        self._ask()
 
     def action_smooth(self, by: int) -> None:
         """Smooth over more points, or fewer."""

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from expdb.actions.ctl import ask
 from expdb.actions.results import ControlResult
-from expdb.index.reader import Reader
+from expdb.errors import ExpdbError
+from expdb.index.reader import open_reader
 from expdb.model import RunState
 from expdb.report.control import WORDS
 from expdb.store.resolve import Resolved
@@ -57,10 +58,19 @@ class ControlKey(Page):
         self.say(f"asked {WORDS[verb]}; it answers between two updates")
         target = Resolved(run=run, step=None, said="", is_literal=True)
 
-        def question(reader: Reader) -> ControlResult:
-            return ask(reader, target, verb, wait_s=WAIT_S)
+        store = self.main.session.store
 
-        self.read(question, self._answered, group="control")
+        # It waits for the run, and no other question may wait for it: it has a reader of its own.
+        def work() -> None:
+            try:
+                with open_reader(store) as reader:
+                    done = ask(reader, target, verb, wait_s=WAIT_S)
+            except ExpdbError as error:
+                self.app.call_from_thread(self.fail, error)
+                return
+            self.app.call_from_thread(self._answered, done)
+
+        self.run_worker(work, thread=True, group="control", exit_on_error=False)
 
     def _answered(self, done: ControlResult) -> None:
         if done.done_at_ms is not None:

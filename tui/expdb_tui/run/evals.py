@@ -143,7 +143,7 @@ def evals_rows(
         if any(value is not None for value in values)
     ]  # fmt: skip
     drawn = radar_rows(
-        [row.name for row, _ in shares], polygons, wide, min(room, 26), signs, ascii=ascii
+        [row.name for row, _ in shares], polygons, wide, min(room, 40), signs, ascii=ascii
     )
     if not is_beside:
         return [*forest, [], titled([(" ", ""), *title], width - 1, signs.rule),

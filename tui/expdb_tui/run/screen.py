@@ -28,6 +28,7 @@ from expdb_tui.run.log import LogTab
 from expdb_tui.run.tab import Tab
 from expdb_tui.run.texts import CodeTab, PinsTab, SamplesTab
 from expdb_tui.run.weights import CheckpointsTab
+from expdb_tui.screens.help import HelpScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
 from expdb_tui.widgets.frame import Bar, KeyBar
@@ -71,7 +72,6 @@ class RunScreen(ControlKey, Page):
     DEFAULT_CSS = """
     RunScreen { overflow: hidden; }
     #run-view, #run-text, #run-table { height: 1fr; width: 1fr; }
-    #run-view { margin: 0 1 0 0; }
     #run-table { scrollbar-size: 0 0; background: $background; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -100,6 +100,12 @@ class RunScreen(ControlKey, Page):
     def run_here(self) -> str | None:
         """The run that is shown."""
         return self.main.opened
+
+    @property
+    def command(self) -> str:
+        """The command that says what the screen shows."""
+        run = self.run_here
+        return "expdb ls" if run is None else f"expdb show {self.main.session.short(run)}"
 
     @property
     def place(self) -> int:
@@ -132,10 +138,13 @@ class RunScreen(ControlKey, Page):
         if self.run_here is None:
             self._show_nothing()
             return
-        self.reload()
+        self._look(is_new=False)
 
     def reload(self) -> None:
-        """Read the run again."""
+        """Read the run again, from a new look at the store."""
+        self._look(is_new=True)
+
+    def _look(self, *, is_new: bool) -> None:
         run, order, head = self.run_here, self.main.order, self.main.head
         if run is None:
             return
@@ -150,7 +159,7 @@ class RunScreen(ControlKey, Page):
             if run == self.run_here:
                 self._take(facts)
 
-        self.read(ask, take, group="facts")
+        self.read(ask, take, group="facts", is_new=is_new)
 
     def _take(self, facts: Facts) -> None:
         before, self.facts = self.facts, facts
@@ -226,7 +235,8 @@ class RunScreen(ControlKey, Page):
     def show_view(self, layout: Layout) -> None:
         """Show rows that fit the size."""
         self._show_only("#run-view")
-        self.query_one("#run-view", LineView).show(layout)
+        # One column of air at the right, as everywhere.
+        self.query_one("#run-view", LineView).show(lambda width, height: layout(width - 1, height))
 
     def show_text(self) -> Pager:
         """Show rows that are scrolled, and return what holds them."""
@@ -274,6 +284,10 @@ class RunScreen(ControlKey, Page):
         """Let the tab do what a key means in it."""
         if self.facts is not None and self.tab.has(self.facts):
             self.tab.act(key)
+
+    def action_help(self) -> None:
+        """Show the keys of the tab."""
+        self.app.push_screen(HelpScreen(self.tab.KEYS))
 
     def action_back(self) -> None:
         """Leave what is open in the tab, then the run."""

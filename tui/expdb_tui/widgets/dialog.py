@@ -123,6 +123,8 @@ class Dialog(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Give Cancel the focus."""
+        if cast("ExpdbApp", self.app).is_ascii:
+            self.query_one("#dialog").styles.border = ("ascii", "white")
         self.query_one("#dialog-title", LineView).show(lambda width, height: [self._title])
         pager = self.query_one("#dialog-plan", Pager)
         pager.show(lambda width: self._plan)

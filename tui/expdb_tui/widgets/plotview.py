@@ -66,17 +66,22 @@ class PlotView(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        app, (width, height) = cast("ExpdbApp", self.app), self.size
+        app, (width, height) = cast("ExpdbApp", self.app), (self._width, self.size.height)
         if self.plot is None:
-            return strip((), width, app.palette)
+            return strip((), self.size.width, app.palette)
         if self._drawn is None or self._drawn[:2] != (width, height):
             rows = draw(self.plot, width, height, app.marks, ascii=app.is_ascii)
             self._drawn = (width, height, rows)
         rows = self._drawn[2]
-        return strip(rows[y] if y < len(rows) else (), width, app.palette)
+        return strip(rows[y] if y < len(rows) else (), self.size.width, app.palette)
+
+    @property
+    def _width(self) -> int:
+        """The columns of the plot: one at the right is air."""
+        return max(1, self.size.width - 1)
 
     def _x(self, column: int) -> float:
-        return x_at(self.plot, column, self.size.width) if self.plot is not None else 0.0
+        return x_at(self.plot, column, self._width) if self.plot is not None else 0.0
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin a click or a drag."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from expdb.query.tail import LogTail
+from expdb.signs import to_ascii
 from expdb.text import plain
 from expdb_tui.ink import Piece
 from expdb_tui.run.facts import Facts
@@ -71,7 +72,8 @@ class LogTab(Tab):
         self.read(ask, take)
 
     def _rows(self) -> Rows:
-        return [log_row(line) for line in self._lines]
+        ascii = self.screen.main.is_ascii
+        return [log_row(to_ascii(line) if ascii else line) for line in self._lines]
 
     def tail(self) -> Sequence[Piece]:
         """Say whether the end is followed."""

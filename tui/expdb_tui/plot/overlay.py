@@ -72,6 +72,19 @@ class Overlay:
     planned: float = 0.0
     """The step to which a live run is to go."""
     order: RunOrder | None = None
+    columns: int = 0
+    span: tuple[int | None, int | None] = (None, None)
+    """The steps that were asked for."""
+
+    @property
+    def sizes(self) -> tuple[object, ...]:
+        """What changes when there is something else to draw: which lines, and their points."""
+        lines = [
+            (entry.run, entry.num_seeds, len(entry.events), entry.is_live, entry.line.num_points)
+            for entry in self.entries
+            if entry.line is not None
+        ]
+        return self.key, self.x, self.columns, self.span, self.num_rest, *lines
 
 
 def read_overlay(
@@ -86,6 +99,7 @@ def read_overlay(
     base = Overlay(
         key=key, keys=tuple(keys), x=asked.x, entries=(), num_runs=len(rows),
         planned=float(max(live, default=0)), order=order,
+        columns=asked.columns, span=(asked.since, asked.until),
     )  # fmt: skip
     others = [row for row in rows if asked.runs[row.row.id] != 0]
     if len(others) > MOST:

@@ -167,10 +167,11 @@ class PlotScreen(Page):
         if not found.entries:
             self._show_nothing()
             return
-        self.overlay = found
+        before, self.overlay = self.overlay, found
         if self.view.key is None:
             self.view = replace(self.view, key=found.key)
-        self.redraw()
+        if before is None or found.sizes != before.sizes:
+            self.redraw()
 
     def tick(self) -> None:
         """Read again while a shown run trains."""

@@ -5,11 +5,12 @@ Invariant: pure; one shared scale with zero in its middle; a row is exactly as w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from expdb.query.results import Outcome
-from expdb.text import cells, plain, signed
+from expdb.text import cells, metric, plain, signed
 from expdb_tui.ink import Piece, fit
 from expdb_tui.marks import OUTCOME_ROLES, Marks
 
@@ -31,8 +32,21 @@ class Row:
 
     @property
     def delta(self) -> float | None:
-        """The difference."""
-        return None if self.base is None or self.value is None else self.value - self.base
+        """The difference; None where it is no number."""
+        if self.base is None or self.value is None:
+            return None
+        found = self.value - self.base
+        return found if math.isfinite(found) else None
+
+    @property
+    def reach(self) -> float:
+        """How far its interval goes from zero."""
+        return abs(self.delta or 0.0) + self.known_half
+
+    @property
+    def known_half(self) -> float:
+        """Half of the interval; 0 where it is not known."""
+        return self.half if self.half is not None and math.isfinite(self.half) else 0.0
 
 
 def forest_rows(
@@ -42,10 +56,7 @@ def forest_rows(
     wide = min(WIDEST_NAME, max((cells(plain(row.name)) for row in rows), default=0))
     across = max(9, width - wide - VALUES - 4)
     across -= 1 - across % 2
-    reach = max(
-        (abs(row.delta) + (row.half or 0.0) for row in rows if row.delta is not None), default=0.0
-    )
-    reach = _round(reach)
+    reach = _round(max((row.reach for row in rows), default=0.0))
     out: list[list[Piece]] = []
     for row in rows:
         name = fit([(plain(row.name), "text")], wide, ellipsis=signs.ellipsis)
@@ -86,15 +97,15 @@ def _line(
     role = OUTCOME_ROLES[row.outcome] if row.outcome is not None else "dim"
     if row.half is not None:
         bar = ("=" if is_beyond else "-") if ascii else ("━" if is_beyond else "─")
-        for cell in range(at(row.delta - row.half), at(row.delta + row.half) + 1):
+        half = row.known_half
+        for cell in range(at(row.delta - half), at(row.delta + half) + 1):
             cells_of[cell] = (bar, role if is_beyond else "dim")
     cells_of[at(row.delta)] = (signs.series[place], f"series{place}+bold")
     return cells_of
 
 
 def _values(row: Row, signs: Marks) -> list[Piece]:
-    base = "" if row.base is None else f"{row.base:.3f}"
-    value = "" if row.value is None else f"{row.value:.3f}"
+    base, value = (metric(one, 3, absent="") for one in (row.base, row.value))
     sign = signs.outcomes[row.outcome] if row.outcome is not None else " "
     role = OUTCOME_ROLES[row.outcome] if row.outcome is not None else "dim"
     return [(f"{base:>7}", "dim"), (f"{value:>8} ", "text"), (f"{sign} ", role)]

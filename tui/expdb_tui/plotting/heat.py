@@ -97,7 +97,9 @@ def gridded(series: Sequence[Series], columns: int, *, is_z: bool) -> Grid:
 
 def _against_itself(values: NDArray[np.float64]) -> NDArray[np.float64]:
     finite = values[np.isfinite(values)]
-    if len(finite) < 2 or not (sd := float(finite.std())):
+    with np.errstate(over="ignore", invalid="ignore"):
+        sd = float(finite.std()) if len(finite) > 1 else 0.0
+    if not sd or not math.isfinite(sd):
         return np.where(np.isfinite(values), 0.0, values)
     found: NDArray[np.float64] = (values - float(finite.mean())) / sd
     return found

@@ -101,8 +101,8 @@ def config_rows(config: Config, width: int, rule: str, arrow: str) -> list[Seque
             out.append(
                 [
                     (f"  {_padded(change.key, wide)}  ", "text"),
-                    (f"{_value(change.before)} {arrow} ", "dim"),
-                    (_value(change.after), "text+bold"),
+                    (f"{value_text(change.before)} {arrow} ", "dim"),
+                    (value_text(change.after), "text+bold"),
                 ]
             )
         out.append([])
@@ -111,7 +111,7 @@ def config_rows(config: Config, width: int, rule: str, arrow: str) -> list[Seque
     changed = {change.key for change in config.changes}
     for key, value in config.values:
         role = "text+bold" if key in changed else "text"
-        out.append([(f"  {_padded(key, wide)}  ", "dim"), (_value(value), role)])
+        out.append([(f"  {_padded(key, wide)}  ", "dim"), (value_text(value), role)])
     return out
 
 
@@ -120,5 +120,6 @@ def _padded(key: str, wide: int) -> str:
     return text + " " * max(0, wide - cells(text))
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value of a config, or the sign for none."""
     return "-" if value is ABSENT else config_value(value, None)

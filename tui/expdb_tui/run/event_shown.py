@@ -14,6 +14,7 @@ import numpy as np
 
 from expdb.index.reader import Reader
 from expdb.model import Event
+from expdb.query.history_results import KeyChange
 from expdb.query.points import Points
 from expdb.text import ago, decimals_for, metric, percent, plain
 from expdb_tui.ink import Piece, fit, titled
@@ -21,6 +22,7 @@ from expdb_tui.marks import Marks
 from expdb_tui.plotting.plot import Event as Sign
 from expdb_tui.plotting.plot import Line, Plot
 from expdb_tui.plotting.reading import try_line
+from expdb_tui.run.config import read_config, value_text
 from expdb_tui.run.curve_plots import NON_FINITE, WEIGHTS
 from expdb_tui.run.facts import EVAL, Facts, curve_keys, is_log
 from expdb_tui.run.grid import grid_rows
@@ -62,6 +64,10 @@ class Around:
     moments: tuple[Moment, ...]
     good: int | None
     """The last usable checkpoint before it."""
+    against: str
+    """The run that this one is measured against, in words; empty without one."""
+    changes: tuple[KeyChange, ...]
+    """What its config changed from that run."""
 
 
 def read_around(reader: Reader, facts: Facts, event: Event, *, columns: int, place: int) -> Around:
@@ -93,9 +99,11 @@ def read_around(reader: Reader, facts: Facts, event: Event, *, columns: int, pla
             before = float(old.mean()) if len(old) else math.nan
             moments.append(Moment(key=key, value=float(curve.values[at - 1]), before=before))
     good = max((one.step for one in run.usable if one.step < event.step), default=None)
+    config = read_config(reader, facts)
     return Around(
-        event=event, since=since, until=until, lines=lines, moments=tuple(moments), good=good
-    )
+        event=event, since=since, until=until, lines=lines, moments=tuple(moments), good=good,
+        against=config.against, changes=config.changes,
+    )  # fmt: skip
 
 
 def around_rows(
@@ -103,7 +111,7 @@ def around_rows(
 ) -> list[Sequence[Piece]]:
     """Return the plots, and right of them or above them what is known."""
     side = SIDE if width >= BESIDE else 0
-    said = event_rows(around, facts, side or width - 2, signs)
+    said = event_rows(around, facts, side or width - 2, signs, ascii=ascii)
     if not side:
         said = [
             [(" ", ""), *row] for row in said[: _table_at(said) if height < TALL else height // 2]
@@ -147,10 +155,13 @@ def _plots(
     return grid_rows(plots, (down, across), width, height, signs, ascii=ascii)
 
 
-def event_rows(around: Around, facts: Facts, width: int, signs: Marks) -> list[Sequence[Piece]]:
+def event_rows(
+    around: Around, facts: Facts, width: int, signs: Marks, *, ascii: bool
+) -> list[Sequence[Piece]]:
     """Return what is known of an event, in rows of `width` cells."""
     event, run = around.event, facts.run
     role = WEIGHTS[event.severity][0]
+    arrow = "->" if ascii else "→"
     out: list[Sequence[Piece]] = [
         [(f"{plain(event.rule)} ", "text+bold"), (f"step {event.step:,}  ", "text"),
          (event.severity, f"{role}+bold"), (f"  {ago(event.created_at_ms, now_ms())}", "dim")],
@@ -176,6 +187,20 @@ def event_rows(around: Around, facts: Facts, width: int, signs: Marks) -> list[S
         name = fit([(plain(one.key), "text")], max(6, width - len(tail)))
         is_far = _change(one) > 0.5
         out.append([*name, (tail, "text" if is_far else "dim")])
+    if around.against:
+        count = len(around.changes)
+        said = f"  {count} key{'' if count == 1 else 's'}" if count else "  nothing"
+        head: list[Piece] = [(f"Changed from the {around.against}", "text+bold"), (said, "dim")]
+        out += [[], titled(head, width, signs.rule)]
+        for change in around.changes:
+            after = value_text(change.after)
+            out.append(
+                [
+                    (f"{plain(change.key)}  ", "dim"),
+                    (f"{value_text(change.before)} {arrow} ", "dim"),
+                    (after, "text"),
+                ]
+            )
     return out
 
 

@@ -280,6 +280,12 @@ def test_the_crosshair_has_its_place_at_the_foot_and_hides_ticks_near_it():
     assert sum("│" in text for row in rows[1:-2] for text, role in row if role == "accent") > 5
 
 
+def test_the_crosshair_hides_no_mark():
+    lines = [line(np.ones(50), place=place) for place in range(4)]
+    rows = shown(plot(*lines, crosshair=49.0))
+    assert all(sum(sign in row for row in rows) for sign in "●■◆★")
+
+
 def test_a_reference_is_dotted_and_has_no_mark():
     reference = plot(line(np.linspace(5, 1, 50), place=0, is_reference=True))
     assert "faint" in roles(reference)

@@ -1,7 +1,7 @@
 """A plot as rows of text: one row of title and events, the data with its axes, one row of x.
 
-Order: grid, borders of attempts, tints, lines with the baseline first and the marked last, marks,
-crosshair. No frame, no legend on the data, no markup in any label.
+Order: grid, borders of attempts, tints, lines with the baseline first and the marked last, the
+crosshair where no line is, marks. No frame, no legend on the data, no markup in any label.
 
 Invariant: the rows are exactly as wide and as many as asked for, whatever the values.
 """
@@ -56,12 +56,12 @@ def draw(plot: Plot, width: int, height: int, signs: Marks, *, ascii: bool) -> l
     raster = Raster(across, down, ascii=ascii)
     _draw_tints(plot, raster, x_axis, y_axis)
     placed = _draw_lines(plot, raster, x_axis, y_axis, signs)
+    if plot.crosshair is not None:
+        _draw_crosshair(plot.crosshair, raster, x_axis, signs)
     if plot.has_marks:
         _draw_marks(placed, raster, signs)
     if plot.is_clipped:
         _draw_arrows(placed, raster, "^" if ascii else "↑")
-    if plot.crosshair is not None:
-        _draw_crosshair(plot.crosshair, raster, x_axis, signs)
     named = _rows_of(y_axis, down)
     body = raster.rows(_ground(named, raster, x_axis, plot, "!" if ascii else "┊", signs))
     out = [title_row(plot, title, x_axis, across, width, signs)]

@@ -175,7 +175,8 @@ def heat_rows(
             below = None if lower is None else int(lower[column])
             piece = _cell(int(upper[column]), below, shown, signs, is_double=doubled)
             if is_cursor:
-                piece = ("+" if ascii else "◉", f"text+bold{_ground(piece[1])}")
+                ink = "bg" if shown and int(upper[column]) > LEVELS // 2 else "text"
+                piece = ("+" if ascii else "◉", f"{ink}+bold{_ground(piece[1])}")
             pieces.append((piece[0] * each, piece[1]))
         bar = _scale(row, last, low, high, shown, is_log=heat.is_log and not heat.is_z)
         pieces = [*fit(_joined(pieces), NAMES + 1 + columns * each), ("  ", ""), *bar]

@@ -92,7 +92,7 @@ def _grown(low: float, high: float) -> tuple[float, float]:
 def log_ticks(axis: Axis, most: int) -> list[float]:
     """Return round values on a logarithmic axis: the coarsest set with three of them."""
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
-    powers = range(max(first, -323), min(last, 308) + 1)
+    powers = range(first, last + 1)  # 1e309 is infinite, and so outside
     found: list[float] = []
     for factors in LOG_SETS:
         values = (float(f"{factor}e{power}") for power in powers for factor in factors)

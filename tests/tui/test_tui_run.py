@@ -81,6 +81,9 @@ def test_brackets_pass_by_a_tab_without_data_and_its_screen_says_how_to_fill_it(
         assert screen.tab.NAME == "Evals"
         await press(app, pilot, "left_square_bracket")
         assert screen.tab.NAME == "Layers"
+        await pilot.click("#tabs", offset=(screen_of(app)[2].index("Conf") + 1, 0))
+        await settle(app, pilot)
+        assert screen.tab.NAME == "Config"
         await go_to(app, pilot, "Checkpoints")
         assert "run.checkpoint(step, state)" in text_of(app)
         await press(app, pilot, "C")

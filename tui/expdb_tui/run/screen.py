@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -25,13 +25,15 @@ from expdb_tui.run.facts import Facts, read_facts
 from expdb_tui.run.head import head_line, tab_line
 from expdb_tui.run.layers import LayersTab
 from expdb_tui.run.log import LogTab
+from expdb_tui.run.pins import PinsTab
 from expdb_tui.run.tab import Tab
-from expdb_tui.run.texts import CodeTab, PinsTab, SamplesTab
+from expdb_tui.run.tabbar import TabBar
+from expdb_tui.run.texts import CodeTab, SamplesTab
 from expdb_tui.run.weights import CheckpointsTab
 from expdb_tui.screens.help import HelpScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
-from expdb_tui.widgets.frame import Bar, KeyBar
+from expdb_tui.widgets.frame import KeyBar
 from expdb_tui.widgets.lineview import Layout, LineView
 from expdb_tui.widgets.pager import Pager
 from expdb_tui.widgets.rowtable import RowTable
@@ -49,20 +51,6 @@ ACTS = {
 SHARE = 10
 """Reading takes at most one tenth of the time."""
 ARROWS = {"↑↓": "up/down", "←→": "left/right"}
-
-
-class TabBar(Bar):
-    """The tabs of a run; a click opens one."""
-
-    spans: Sequence[tuple[int, int]] = ()
-
-    def on_click(self, event: events.Click) -> None:
-        """Open the tab that was clicked."""
-        screen = self.screen
-        if isinstance(screen, RunScreen):
-            for at, (start, stop) in enumerate(self.spans):
-                if start <= event.x - 1 < stop:
-                    screen.open_tab(at)
 
 
 class RunScreen(ControlKey, Page):
@@ -135,6 +123,10 @@ class RunScreen(ControlKey, Page):
                 tab.forget()
             self.tab = self.tabs[0]
             self.text.top = 0
+            # What stands there is another run's.
+            self.context([("reading the run", "dim")])
+            self.query_one(TabBar).put(())
+            self.show_view(lambda width, height: ())
         if self.run_here is None:
             self._show_nothing()
             return
@@ -293,6 +285,11 @@ class RunScreen(ControlKey, Page):
         """Leave what is open in the tab, then the run."""
         if self.facts is None or not self.tab.back():
             self.app.switch_mode("runs")
+
+    @on(TabBar.Picked)
+    def picked(self, event: TabBar.Picked) -> None:
+        """Open the tab that was clicked."""
+        self.open_tab(event.at)
 
     @on(RowTable.Opened)
     def opened(self) -> None:

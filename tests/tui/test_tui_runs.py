@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from expdb_tui.detail import DetailScreen
-from expdb_tui.load import Source
 from textual.widgets import DataTable, Static
 
 from expdb.store.store import open_store
 from expdb_tui.app import RunsApp
+from expdb_tui.detail import DetailScreen
+from expdb_tui.load import Source
 
 
 def drive(source: Source, story, *, size=(80, 24), ascii=False):

@@ -23,6 +23,8 @@ from expdb_tui.chosen import Chosen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
 from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.plot.screen import PlotScreen
+from expdb_tui.run.screen import RunScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import Session, now_ms
@@ -53,11 +55,13 @@ class ExpdbApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen}
+    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen, "run": RunScreen, "plot": PlotScreen}
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
+        Binding("2", "go('run')", show=False),
+        Binding("4", "go('plot')", show=False),
         Binding("escape", "leave", show=False),
         Binding("ctrl+r", "reload", show=False),
         Binding("colon", "verb", show=False),
@@ -84,6 +88,8 @@ class ExpdbApp(App[None]):
         self.order: RunOrder | None = None
         self.started_ms = now_ms()
         self._alarms: set[Alarm] = set()
+        self.opened: str | None = None
+        """The run that was pointed at last: what screen 2 shows."""
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
         self.animation_level = "none"
 
@@ -141,7 +147,10 @@ class ExpdbApp(App[None]):
             page.tick()
 
     def action_go(self, mode: str) -> None:
-        """Show one of the screens."""
+        """Show one of the screens; it begins with the run that the screen before it was at."""
+        page = self.screen
+        if isinstance(page, Page) and page.run_here is not None:
+            self.opened = page.run_here
         self.switch_mode(mode)
 
     def action_leave(self) -> None:
@@ -186,3 +195,5 @@ class ExpdbApp(App[None]):
 
     def open_run(self, run: str) -> None:
         """Show one run."""
+        self.opened = run
+        self.switch_mode("run")

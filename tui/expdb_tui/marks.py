@@ -31,6 +31,8 @@ class Marks:
     axis: str
     tick: str
     corner: str
+    foot: str
+    """A tick on the axis of x."""
     grid: str
     ellipsis: str
 
@@ -44,7 +46,7 @@ UNICODE: Final = Marks(
         Outcome.INCONCLUSIVE: " ",
     },
     cursor="▌", event="!", nonfinite="×", live="@", rule="─", divider="│",
-    axis="│", tick="┤", corner="└", grid="·", ellipsis="…",
+    axis="│", tick="┤", corner="└", foot="┴", grid="·", ellipsis="…",
 )  # fmt: skip
 ASCII: Final = Marks(
     series=("a", "b", "c", "d", "e", "f", "g"),
@@ -55,7 +57,7 @@ ASCII: Final = Marks(
         Outcome.INCONCLUSIVE: " ",
     },
     cursor=">", event="!", nonfinite="*", live="@", rule="-", divider="|",
-    axis="|", tick="+", corner="+", grid=".", ellipsis="~",
+    axis="|", tick="+", corner="+", foot="+", grid=".", ellipsis="~",
 )  # fmt: skip
 OUTCOME_ROLES: Final[Mapping[Outcome, str]] = {
     Outcome.BETTER: "better",

@@ -19,7 +19,7 @@ from expdb.text import config_value, plain
 from expdb_tui.ink import Piece, titled
 from expdb_tui.marks import OUTCOME_ROLES, Marks
 from expdb_tui.plotting.axis import is_log_by_nature
-from expdb_tui.plotting.draw import Line, Plot
+from expdb_tui.plotting.plot import Line, Plot
 from expdb_tui.plotting.reading import line_of_run
 from expdb_tui.plotting.smooth import default_window
 
@@ -81,6 +81,7 @@ def plot_of(preview: Preview) -> Plot:
     window = default_window(own.num_points if own is not None else 0)
     run = preview.row.row
     x_high = max((float(line.x[-1]) for line in preview.lines), default=1.0)
+    x_high = max(x_high, float(run.last_step or 0))
     if run.state.is_alive and run.max_steps:
         x_high = max(x_high, float(run.max_steps))
     name: list[Piece] = [(plain(preview.key), "text")]

@@ -22,8 +22,9 @@ Layout = Callable[[int, int], Rows]
 class LineView(Widget):
     """Rows that fit the widget; what is over is not shown."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, ground: str = "bg") -> None:
         super().__init__(id=id)
+        self._ground = ground
         self._layout_of: Layout = lambda width, height: ()
         self._laid: tuple[int, int, Rows] | None = None
 
@@ -48,4 +49,6 @@ class LineView(Widget):
         """Draw one row."""
         app, rows = cast("ExpdbApp", self.app), self.rows
         pieces = rows[y] if y < len(rows) else ()
-        return strip(pieces, self.size.width, app.palette, ellipsis=app.marks.ellipsis)
+        return strip(
+            pieces, self.size.width, app.palette, ground=self._ground, ellipsis=app.marks.ellipsis
+        )

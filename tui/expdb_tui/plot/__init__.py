@@ -1,0 +1,1 @@
+"""The screen that lays the curves of several runs over each other."""

@@ -1,0 +1,1 @@
+"""The screen of one run: its head, its tabs, and what each of them shows."""

@@ -18,6 +18,7 @@ from expdb.query.paging import RunOrder
 from expdb.signs import STATE_GLYPHS
 from expdb.text import plain
 from expdb_tui.chosen import Chosen
+from expdb_tui.compare.screen import CompareScreen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
 from expdb_tui.palette import ALL, Depth, Ground, Palette
@@ -50,11 +51,15 @@ class ExpdbApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen}
+    MODES: ClassVar[dict[str, Any]] = {
+        "runs": RunsScreen,
+        "compare": CompareScreen,
+    }
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
+        Binding("3,d", "go('compare')", show=False),
         Binding("escape", "back", show=False),
         Binding("ctrl+r", "reload", show=False),
     ]
@@ -73,6 +78,8 @@ class ExpdbApp(App[None]):
         self.marks: Marks = marks(ascii)
         self.palette: Palette = ALL[ground, depth]
         self.chosen = Chosen()
+        self.run_at: str | None = None
+        """The run of the screen that was left last, for a screen that is about a run."""
         self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
         self.head: RunAt | None = None
         self.order: RunOrder | None = None
@@ -111,18 +118,31 @@ class ExpdbApp(App[None]):
             live_sign=self.life.live_sign,
             failed_sign=self.life.failed_sign,
         )
-        self.screen.query_one("#header").refresh()
+        self._renew_header()
+
+    def _renew_header(self) -> None:
+        # A dialog has none, and a screen that is only just being made has none yet.
+        for header in self.screen.query("#header"):
+            header.refresh()
 
     def tick(self) -> None:
         """Look at the store, and let the header's age go on."""
         page = self.screen
-        if isinstance(page, Page):
-            page.query_one("#header").refresh()
+        self._renew_header()
+        if isinstance(page, Page) and page.is_mounted:
             page.tick()
 
     def action_go(self, mode: str) -> None:
-        """Show one of the screens."""
-        self.switch_mode(mode)
+        """Show one of the screens; it is about the run that the present one has its cursor on."""
+        page = self.screen
+        if not isinstance(page, Page):
+            return
+        if page.run_here is not None:
+            self.run_at = page.run_here
+        if self.current_mode == mode:
+            page.reload()
+        else:
+            self.switch_mode(mode)
 
     def action_back(self) -> None:
         """Leave what is open on the screen."""

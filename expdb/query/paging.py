@@ -114,7 +114,10 @@ def page_of(
     """Return the runs of a page, measured as `ls` measures them; those that are gone are left
     out.
     """
-    known = {row[0] for row in reader.rows("SELECT id FROM runs WHERE id IN (SELECT unnest(?))", [list(ids)])}
+    known = {
+        row[0]
+        for row in reader.rows("SELECT id FROM runs WHERE id IN (SELECT unnest(?))", [list(ids)])
+    }
     ids = [run for run in ids if run in known]
     rows = rows_in_order(reader, ids, head=head, metrics=(RATE,))
     noise = order.noise

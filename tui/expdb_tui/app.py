@@ -6,10 +6,12 @@ writes but through a plan that asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import subprocess
+import sys
 from typing import Any, ClassVar
 
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.theme import Theme
 
@@ -25,6 +27,7 @@ from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import Session
+from expdb_tui.widgets.prompt import Prompt
 
 TICK_S = 1.0
 
@@ -60,8 +63,9 @@ class ExpdbApp(App[None]):
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
         Binding("3,d", "go('compare')", show=False),
-        Binding("escape", "back", show=False),
+        Binding("escape", "leave", show=False),
         Binding("ctrl+r", "reload", show=False),
+        Binding("colon", "verb", show=False),
     ]
 
     def __init__(
@@ -94,6 +98,10 @@ class ExpdbApp(App[None]):
         self.head = self.session.head_of()
         self.set_interval(TICK_S, self.tick)
 
+    def on_unmount(self) -> None:
+        """Give the last look at the store up."""
+        self.session.close()
+
     def glyph(self, state: str) -> str:
         """Return the glyph of a state."""
         look = STATE_GLYPHS[state]
@@ -104,7 +112,7 @@ class ExpdbApp(App[None]):
         """Whether the objective of the list is to be high."""
         return self.order is not None and self.order.mode == "max"
 
-    def chosen_places(self) -> Mapping[str, int]:
+    def chosen_places(self) -> dict[str, int]:
         """Return the marked runs with their places among the series."""
         return {run: place for run in self.chosen.runs if (place := self.chosen.place(run))}
 
@@ -144,7 +152,7 @@ class ExpdbApp(App[None]):
         else:
             self.switch_mode(mode)
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         """Leave what is open on the screen."""
         if isinstance(self.screen, Page):
             self.screen.action_back()
@@ -153,6 +161,36 @@ class ExpdbApp(App[None]):
         """Read the store again."""
         if isinstance(self.screen, Page):
             self.screen.reload()
+
+    def action_verb(self) -> None:
+        """Ask for any command of `expdb`, and run it in the terminal itself."""
+
+        def given(line: str | None) -> None:
+            if line is not None:
+                self.run_verb(line)
+
+        self.push_screen(Prompt("expdb", hint="compare baseline exp01"), given)
+
+    def run_verb(self, line: str) -> None:
+        """Leave the screen to a command, and come back when it has ended and enter was pressed."""
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            self._say(f"{line}: {error}")
+            return
+        script = [sys.executable, "-m", "expdb.cli.main"]
+        store = ["--store", str(self.session.store.root)]
+        try:
+            with self.suspend():
+                subprocess.run([*script, *store, *words], cwd=self.session.directory, check=False)
+                input("\nenter goes back ")
+        except (SuspendNotSupported, EOFError):
+            self._say("this terminal cannot be lent to a command")
+        self.action_reload()
+
+    def _say(self, text: str) -> None:
+        if isinstance(self.screen, Page):
+            self.screen.say(text, is_bad=True)
 
     def open_run(self, run: str) -> None:
         """Show one run."""

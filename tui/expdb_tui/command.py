@@ -23,8 +23,16 @@ def tui(context: Context) -> None:
     from expdb_tui.palette import depth_of
     from expdb_tui.session import Session
 
-    session = Session(store=store, directory=context.directory, head_of=context.head)
-    ground: Literal["dark", "light"] = "light" if context.env.get("EXPDB_GROUND") == "light" else "dark"
+    session = Session(
+        store=store,
+        directory=context.directory,
+        head_of=context.head,
+        worktree_of=lambda: context.worktree,
+        declared_of=lambda: list(context.declared()),
+    )
+    ground: Literal["dark", "light"] = (
+        "light" if context.env.get("EXPDB_GROUND") == "light" else "dark"
+    )
     ExpdbApp(
         session, ascii=context.out.style.ascii, ground=ground, depth=depth_of(context.env)
     ).run()

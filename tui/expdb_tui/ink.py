@@ -82,7 +82,9 @@ def _style(palette_key: tuple[Ground, Depth], role: str, ground: str, is_cursor:
     )  # fmt: skip
 
 
-def style(palette: Palette, role: str = "", *, ground: str = "bg", is_cursor: bool = False) -> Style:
+def style(
+    palette: Palette, role: str = "", *, ground: str = "bg", is_cursor: bool = False
+) -> Style:
     """Return how a role is drawn on a ground."""
     return _style((palette.ground, palette.depth), role, ground, is_cursor)
 
@@ -113,7 +115,9 @@ def between(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[P
     return [*fit(left, room - 1), (" ", ""), *right] if right else fit(left, width)
 
 
-def titled(title: Sequence[Piece], width: int, line: str, tail: Sequence[Piece] = ()) -> list[Piece]:
+def titled(
+    title: Sequence[Piece], width: int, line: str, tail: Sequence[Piece] = ()
+) -> list[Piece]:
     """Return a title with a thin rule to the right of it."""
     room = width - width_of(title) - width_of(tail) - 1 - bool(tail)
     if room < 1:

@@ -24,10 +24,18 @@ class Life:
         """Return the end of the header; zero counts vanish."""
         out: list[Piece] = []
         if self.num_live:
-            word = f"{self.live_sign}{self.num_live}" if is_short else f"{self.live_sign} {self.num_live} live"
+            word = (
+                f"{self.live_sign}{self.num_live}"
+                if is_short
+                else f"{self.live_sign} {self.num_live} live"
+            )
             out += [(word, "accent"), (" " if is_short else "   ", "")]
         if self.num_failed:
-            word = f"{self.failed_sign}{self.num_failed}" if is_short else f"{self.failed_sign} {self.num_failed} failed"
+            word = (
+                f"{self.failed_sign}{self.num_failed}"
+                if is_short
+                else f"{self.failed_sign} {self.num_failed} failed"
+            )
             out += [(word, "fail"), (" " if is_short else "   ", "")]
         if self.num_live and self.last_point_ms is not None:
             said = ago(self.last_point_ms, now_ms())

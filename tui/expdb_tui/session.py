@@ -1,16 +1,21 @@
 """A store, where this work tree stands in it, and how to ask it; called in worker threads only.
 
-Invariant: every call opens a reader of its own and closes it, so no connection crosses threads.
+A look at ten thousand runs takes half a second, so that what one look found answers all questions
+until the next.
+
+Invariant: one question is asked at a time, so that no connection is used by two threads at once.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader, open_reader
 from expdb.model import RunAt
 from expdb.store.store import Store
@@ -25,19 +30,35 @@ class Session:
     """Where the app was started: a work tree of the user's, or any folder."""
     head_of: Callable[[], RunAt | None] = lambda: None
     """Asks where this work tree came from."""
+    worktree_of: Callable[[], WorkTree | None] = lambda: None
+    """Asks for the git work tree of that folder."""
+    declared_of: Callable[[], Sequence[str]] = tuple
+    """Asks for the experiments that its config files declare."""
     id_cells: int = field(default=4)
     """How many characters of an id tell every run of the store apart, as of the last look."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _reader: Reader | None = None
 
     @contextmanager
-    def reader(self) -> Iterator[Reader]:
-        """Yield a reader of the store as it is now.
+    def reader(self, *, is_new: bool = False) -> Iterator[Reader]:
+        """Yield a reader of the store: as it is now, or as the last look found it.
 
         Raises:
             ExpdbError: the store cannot be read.
         """
-        with open_reader(self.store) as reader:
-            self.id_cells = reader.id_length
-            yield reader
+        with self._lock:
+            if self._reader is None or is_new:
+                self.close()
+                self._reader = open_reader(self.store)
+                self.id_cells = self._reader.id_length
+            yield self._reader
+
+    def close(self) -> None:
+        """Give the last look up."""
+        with self._lock:
+            if self._reader is not None:
+                reader, self._reader = self._reader, None
+                reader.close()
 
     def short(self, run: str) -> str:
         """Return an id as short as the store allows."""

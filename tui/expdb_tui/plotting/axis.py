@@ -69,9 +69,7 @@ def log_ticks(axis: Axis, most: int) -> list[float]:
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
     found: list[float] = []
     for factors in LOG_SETS:
-        values = (
-            factor * 10.0**power for power in range(first, last + 1) for factor in factors
-        )
+        values = (factor * 10.0**power for power in range(first, last + 1) for factor in factors)
         found = [value for value in values if axis.low <= value <= axis.high]
         if len(found) >= 3:
             break

@@ -92,7 +92,7 @@ def draw(plot: Plot, width: int, height: int, signs: Marks, *, ascii: bool) -> l
     if not lows:
         return _nothing(plot, title, width, height, signs)
     hidden = sum(int(np.count_nonzero(line.mid <= 0)) for line in plot.lines) if plot.is_log else 0
-    is_log = plot.is_log and min(lows) > 0 or (plot.is_log and _positive(plot))
+    is_log = (plot.is_log and min(lows) > 0) or (plot.is_log and _positive(plot))
     if is_log and min(lows) <= 0:
         lows = [value for value in lows if value > 0] or [min(v for v in highs if v > 0)]
         highs = [value for value in highs if value > 0]
@@ -147,7 +147,10 @@ def _nothing(
     out: list[list[Piece]] = [fit(title, width)]
     for row in range(1, height):
         is_middle = row == height // 2
-        pieces: list[Piece] = [(" " * GUTTER, ""), (signs.axis if row < height - 1 else " ", "rule2")]
+        pieces: list[Piece] = [
+            (" " * GUTTER, ""),
+            (signs.axis if row < height - 1 else " ", "rule2"),
+        ]
         if is_middle:
             room = (width - GUTTER - 1 - len(said)) // 2
             pieces += [(" " * max(0, room), ""), (said, "dim")]
@@ -157,7 +160,9 @@ def _nothing(
 
 def _draw_lines(plot: Plot, raster: Raster, x_axis: Axis, y_axis: Axis, signs: Marks) -> None:
     across, down = raster.dots
-    ordered = sorted(plot.lines, key=lambda line: (not line.is_reference, line.place != 0, line.place))
+    ordered = sorted(
+        plot.lines, key=lambda line: (not line.is_reference, line.place != 0, line.place)
+    )
     if plot.has_tints and len(plot.lines) <= MOST_TINTS:
         for line in ordered:
             if line.num_points > 2 * len(line.x) and not line.is_reference:
@@ -170,7 +175,9 @@ def _draw_lines(plot: Plot, raster: Raster, x_axis: Axis, y_axis: Axis, signs: M
         y = down - 1 - y_axis.place(smoothed(line.mid, plot.window), down)
         letter = signs.series[line.place]
         if line.is_reference:
-            raster.line(x[::2], np.where(np.arange(len(y[::2])) % 2 == 0, y[::2], np.nan), "faint", ".")
+            raster.line(
+                x[::2], np.where(np.arange(len(y[::2])) % 2 == 0, y[::2], np.nan), "faint", "."
+            )
             continue
         raster.line(x, y, f"series{line.place}", letter)
         if line.num_points <= FEW:
@@ -217,7 +224,7 @@ def _rows_of(axis: Axis, down: int) -> dict[int, str]:
     out: dict[int, str] = {}
     for value, place in zip(values, places, strict=True):
         if np.isfinite(place):
-            row = (down * 4 - 1 - int(round(float(place)))) // 4
+            row = (down * 4 - 1 - round(float(place))) // 4
             if 0 <= row < down:
                 out.setdefault(row, label(value))
     return out
@@ -286,7 +293,9 @@ def _foot(x_axis: Axis, across: int, plot: Plot, signs: Marks) -> list[Piece]:
         text = x_text(value, plot.x_label)
         at = _cell(x_axis, value, across) + GUTTER + 1
         at = min(at, len(row) - len(text))
-        touches = any(at < start + len(said) + 1 and start < at + len(text) + 1 for start, said, _ in shown)
+        touches = any(
+            at < start + len(said) + 1 and start < at + len(text) + 1 for start, said, _ in shown
+        )
         if at >= free_from and not touches:
             shown.append((at, text, "faint"))
             free_from = at + len(text) + 2

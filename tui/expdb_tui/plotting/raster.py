@@ -63,9 +63,7 @@ class Raster:
             for down in (0, 1):
                 self._set(x + right, y + down, role, letter)
 
-    def _set(
-        self, x: NDArray[np.float64], y: NDArray[np.float64], role: str, letter: str
-    ) -> None:
+    def _set(self, x: NDArray[np.float64], y: NDArray[np.float64], role: str, letter: str) -> None:
         column, row = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
         inside = (column >= 0) & (column < self.width * 2) & (row >= 0) & (row < self.height * 4)
         column, row = column[inside], row[inside]

@@ -22,6 +22,8 @@ class RunLines:
     def __init__(self, order: RunOrder, marks: Marks, *, ascii: bool, id_cells: int) -> None:
         self.order = order
         self.rows: dict[str, PageRow] = {}
+        self.old: set[str] = set()
+        """Runs whose rows are those of an earlier look."""
         self.sparks: dict[str, str] = {}
         self.places: dict[str, int] = {}
         self.sorted_by: str | None = None
@@ -42,7 +44,9 @@ class RunLines:
 
     def add(self, rows: Iterable[PageRow]) -> None:
         """Take what was read."""
-        self.rows |= {row.row.id: row for row in rows}
+        found = {row.row.id: row for row in rows}
+        self.rows |= found
+        self.old -= found.keys()
         self.renew()
 
     def renew(self) -> None:
@@ -50,9 +54,11 @@ class RunLines:
         self._laid = None
 
     def missing(self, places: Iterable[int]) -> list[str]:
-        """Return the runs at these places that are not read yet, or that live."""
+        """Return the runs at these places that are not read yet, or were read at an earlier look
+        and live.
+        """
         runs = (run for at in places if (run := self.run(at)) is not None)
-        return [run for run in runs if run not in self.rows or run in self.order.is_live]
+        return [run for run in runs if run not in self.rows or run in self.old]
 
     def shown(self) -> Shown:
         """Return what the cells depend on, at this moment."""

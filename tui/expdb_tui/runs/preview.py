@@ -16,7 +16,7 @@ from expdb.query.results import ABSENT
 from expdb.query.tail import LogTail
 from expdb.text import config_value, plain
 from expdb_tui.ink import Piece, titled
-from expdb_tui.marks import Marks
+from expdb_tui.marks import OUTCOME_ROLES, Marks
 from expdb_tui.plotting.axis import is_log_by_nature
 from expdb_tui.plotting.draw import Line, Plot
 from expdb_tui.plotting.reading import line_of_run
@@ -49,7 +49,9 @@ def read_preview(reader: Reader, order: RunOrder, run: str, *, columns: int) -> 
         [run, TRAIN, order.metric or TRAIN, TRAIN],
     )
     key = str(found[0][0]) if found else TRAIN
-    lines = [line_of_run(reader, run, key, columns=columns, place=1 if base and base.id != run else 0)]
+    lines = [
+        line_of_run(reader, run, key, columns=columns, place=1 if base and base.id != run else 0)
+    ]
     changes: tuple[KeyChange, ...] = ()
     if base is not None and base.id != run:
         lines.append(_reference(reader, base.id, key, columns))
@@ -91,7 +93,23 @@ def plot_of(preview: Preview) -> Plot:
     )
 
 
-def change_rows(preview: Preview, width: int, height: int, marks: Marks, arrow: str) -> list[Sequence[Piece]]:
+def title_of(preview: Preview, marks: Marks) -> tuple[list[Piece], list[Piece]]:
+    """Return what stands above a preview: the run at the left, how it stands at the right."""
+    run = preview.row.row
+    title: list[Piece] = [(plain(run.name), "text+bold")]
+    if run.seed is not None:
+        title.append((f"  s{run.seed}", "dim"))
+    title.append((f"  {run.id}", "faint"))
+    outcome = run.delta.outcome if run.delta is not None else None
+    if outcome is None or run.id == preview.base:
+        return title, []
+    word = outcome.value.replace("_", " ")
+    return title, [(f"{marks.outcomes[outcome]} {word}".strip(), OUTCOME_ROLES[outcome])]
+
+
+def change_rows(
+    preview: Preview, width: int, height: int, marks: Marks, arrow: str
+) -> list[Sequence[Piece]]:
     """Return what the run changed from the baseline, and its last log lines, in `height` rows."""
     changes = preview.changes
     if preview.base == preview.row.row.id:
@@ -117,4 +135,8 @@ def change_rows(preview: Preview, width: int, height: int, marks: Marks, arrow: 
 def _change(change: KeyChange, arrow: str) -> Sequence[Piece]:
     old = "-" if change.before is ABSENT else config_value(change.before, 30)
     new = "-" if change.after is ABSENT else config_value(change.after, 30)
-    return [(f" {plain(change.key)}  ", "text"), (f"{plain(old)} {arrow} ", "dim"), (plain(new), "text+bold")]
+    return [
+        (f" {plain(change.key)}  ", "text"),
+        (f"{plain(old)} {arrow} ", "dim"),
+        (plain(new), "text+bold"),
+    ]

@@ -5,13 +5,14 @@ Invariant: a refresh keeps the cursor on its run; new runs move nothing while so
 
 from __future__ import annotations
 
+import shlex
 import time
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container
 from textual.widgets import Input
 
 from expdb.errors import ExpdbError
@@ -19,25 +20,29 @@ from expdb.index.reader import Reader
 from expdb.query.paging import PageRow, RunOrder, order_of, page_of
 from expdb.query.select import Selection, where_of
 from expdb.text import plain
-from expdb_tui.ink import Piece, titled
-from expdb_tui.marks import OUTCOME_ROLES
+from expdb_tui.ink import Piece
 from expdb_tui.plotting.axis import is_log_by_nature
 from expdb_tui.plotting.reading import values_of_run
 from expdb_tui.plotting.spark import spark
+from expdb_tui.runs import folded, leaderboard
 from expdb_tui.runs.cells import AT_CURVE
+from expdb_tui.runs.empty import empty_rows
+from expdb_tui.runs.fixed import FixedLines
 from expdb_tui.runs.lines import RunLines
-from expdb_tui.runs.preview import Preview, change_rows, plot_of, read_preview
+from expdb_tui.runs.pane import BESIDE, PreviewPane
+from expdb_tui.runs.preview import Preview, read_preview
 from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
+from expdb_tui.widgets.filterfield import FilterField
 from expdb_tui.widgets.lineview import LineView
-from expdb_tui.widgets.plotview import PlotView
 from expdb_tui.widgets.rowtable import RowTable
 
+View = Literal["list", "rank", "fold"]
 SORTS: tuple[str | None, ...] = (None, "objective", "delta", "experiment")
-BESIDE, BELOW = 160, 30
-"""From this width the preview is at the right, from this height below."""
 SHARE = 10
 """Looks at the store take at most one tenth of the time."""
+AHEAD = 60
+"""Rows that are read before and behind those on the screen."""
 PREVIEW_DELAY_S = 0.08
 DAY_MS = 86_400_000
 LIVE = "state = running or state = paused"
@@ -50,13 +55,16 @@ class RunsScreen(Page):
     NUMBER = 1
     KEYS = (
         ("enter", "open"), ("space", "mark"), ("d", "compare"), ("/", "filter"), ("s", "sort"),
-        ("r", "rank"), ("l", "live"), ("p", "preview"), ("b", "baseline"), ("G", "go back"),
+        ("r", "rank"), ("l", "live"), ("g", "fold seeds"), ("p", "preview"), ("b", "baseline"),
+        ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", show=False),
         Binding("slash", "filter", show=False),
         Binding("s", "sort", show=False),
         Binding("l", "live", show=False),
+        Binding("r", "rank", show=False),
+        Binding("g", "fold", show=False),
         Binding("p", "preview", show=False),
     ]
 
@@ -64,23 +72,25 @@ class RunsScreen(Page):
         super().__init__()
         self.filter = ""
         self.is_live_only = False
+        self.view: View = "list"
         self._sort: str | None = None
         self._is_previewed: bool | None = None
-        self._preview: Preview | None = None
         self._error = ""
         self._next_look = 0.0
+        self._lines: RunLines | None = None
 
     def body(self) -> ComposeResult:
         """Lay out the filter, the rows, the preview."""
-        yield Input(placeholder="exp != scratch and val/loss < 2", id="filter", compact=True)
+        yield FilterField()
         with Container(id="split"):
             yield RowTable(id="runs")
             yield LineView(id="empty")
-            with Vertical(id="preview"):
-                yield LineView(id="preview-title")
-                with Horizontal(id="preview-body"):
-                    yield PlotView(id="preview-plot")
-                    yield LineView(id="preview-text")
+            yield PreviewPane()
+
+    @property
+    def pane(self) -> PreviewPane:
+        """The preview."""
+        return self.query_one(PreviewPane)
 
     @property
     def table(self) -> RowTable:
@@ -90,17 +100,25 @@ class RunsScreen(Page):
     @property
     def lines(self) -> RunLines | None:
         """The list, once it was read."""
-        found = self.table.lines
-        return found if isinstance(found, RunLines) else None
+        return self._lines
 
     @property
     def run_here(self) -> str | None:
         """The run under the cursor."""
-        return self.lines.run(self.table.cursor) if self.lines is not None else None
+        found = self.table.lines
+        return found.run(self.table.cursor) if isinstance(found, RunLines | FixedLines) else None
+
+    @property
+    def command(self) -> str:
+        """The command line of the list as it is shown."""
+        said = [f"-w {shlex.quote(text)}" for text in self._said_filter()]
+        verb = {"list": "ls", "rank": "rank", "fold": "ls --over seed"}[self.view]
+        sort = [f"--sort {self._sort_word(self._sort)}"] if self._sort and verb == "ls" else []
+        return " ".join(["expdb", verb, *said, *sort])
 
     def on_mount(self) -> None:
         """Start reading, and look again as long as the screen is there."""
-        self.query_one("#filter", Input).display = False
+        self.query_one(FilterField).display = False
         self.query_one("#empty").display = False
         self.context([("reading the store", "dim")])
         self._lay_out()
@@ -113,14 +131,10 @@ class RunsScreen(Page):
 
     def _lay_out(self) -> None:
         width, height = self.app.size
-        is_beside, is_below = width >= BESIDE, height >= BELOW
-        wanted = is_beside or is_below if self._is_previewed is None else self._is_previewed
-        preview, split = self.query_one("#preview"), self.query_one("#split")
-        preview.display = wanted
-        split.styles.layout = "horizontal" if is_beside else "vertical"
-        preview.styles.width = 62 if is_beside else "1fr"
-        preview.styles.height = "1fr" if is_beside else (12 if is_below else 8)
-        self.query_one("#preview-body").styles.layout = "vertical" if is_beside else "horizontal"
+        self.pane.display = self._wants_preview()
+        self.pane.lay_out(width, height)
+        is_beside = width >= BESIDE
+        self.query_one("#split").styles.layout = "horizontal" if is_beside else "vertical"
 
     # ------------------------------------------------------------------------------ reading
 
@@ -145,7 +159,7 @@ class RunsScreen(Page):
             self._next_look = time.monotonic() + max(0.9, SHARE * (time.monotonic() - begun))
             self._take_order(order)
 
-        self.read(ask, take, group="order")
+        self.read(ask, take, group="order", is_new=True)
 
     def _sort_word(self, sort: str | None) -> str | None:
         return "-objective" if sort == "objective" and self.main.is_higher_better else sort
@@ -158,30 +172,55 @@ class RunsScreen(Page):
         self._error = ""
         before, run = self.lines, self.run_here
         main = self.main
-        lines = RunLines(
-            order, main.marks, ascii=main.is_ascii, id_cells=main.session.id_cells
-        )
+        lines = RunLines(order, main.marks, ascii=main.is_ascii, id_cells=main.session.id_cells)
         if before is not None:
             known = set(order.ids)
             lines.rows = {key: row for key, row in before.rows.items() if key in known}
+            lines.old = (set(order.is_live) | before.order.is_live) & known
             lines.sparks = before.sparks
         lines.places = main.chosen_places()
         lines.sorted_by = COLUMN_OF[self._sort]
         main.take_life(order)
-        self.table.show(lines, cursor=lines.place(run))
+        self._lines = lines
         self._show_empty(order)
+        if self.view == "list":
+            self.table.show(lines, cursor=lines.place(run))
+            self._read_page()
+        else:
+            self._read_view()
         self._say_context()
-        self._read_page()
+
+    def _read_view(self) -> None:
+        """Read the leaderboard, or the runs folded over seeds."""
+        view, head, said, main = self.view, self.main.head, self._said_filter(), self.main
+        ascii, marks = main.is_ascii, main.marks
+        places = dict(main.chosen_places())
+
+        def ask(reader: Reader) -> FixedLines[Any]:
+            where = where_of(reader, Selection(where=said or None), now_ms=now_ms())
+            sql, params = where.condition, where.params
+            if view == "rank":
+                found = leaderboard.read_leaderboard(reader, head=head, where=sql, params=params)
+                return leaderboard.lines_of(found, marks, places, ascii=ascii)
+            groups = folded.read_groups(reader, head=head, where=sql, params=params)
+            return folded.lines_of(groups, marks, ascii=ascii)
+
+        def take(lines: FixedLines[Any]) -> None:
+            if view == self.view:
+                self.table.show(lines, cursor=lines.place(self.run_here))
+                self._say_context()
+
+        self.read(ask, take, group="view")
 
     def _read_page(self) -> None:
         lines = self.lines
-        if lines is None:
+        if lines is None or self.view != "list":
             return
         shown = self.table.rows_shown
-        around = range(max(0, shown.start - 20), min(len(lines), shown.stop + 40))
-        ids, order, head = lines.missing(around), lines.order, self.main.head
-        if not ids:
+        if not lines.missing(shown):
             return
+        around = range(max(0, shown.start - AHEAD), min(len(lines), shown.stop + AHEAD))
+        ids, order, head = lines.missing(around), lines.order, self.main.head
 
         def ask(reader: Reader) -> list[PageRow]:
             return page_of(reader, order, ids, head=head)
@@ -193,7 +232,7 @@ class RunsScreen(Page):
             return
         lines.add(rows)
         self.table.refresh()
-        if self._preview is None:
+        if self.pane.preview is None:
             self._ask_preview()
         if self.size.width >= AT_CURVE:
             self._read_sparks(lines)
@@ -230,7 +269,7 @@ class RunsScreen(Page):
 
     def fail(self, error: ExpdbError) -> None:
         """Say what is wrong; of a filter beside it."""
-        if self.query_one("#filter", Input).display:
+        if self.query_one(FilterField).display:
             self._error = error.message
             self._say_context()
             return
@@ -256,7 +295,15 @@ class RunsScreen(Page):
             left += [("   filter ", "dim"), (plain(self.filter), "accent")]
         if self.is_live_only:
             left += [("   live only", "accent")]
-        if self._sort is not None:
+        if self.view == "rank":
+            left += [
+                ("   by ", "dim"),
+                (plain(order.metric or ""), "accent"),
+                (", best first", "dim"),
+            ]
+        elif self.view == "fold":
+            left += [("   one row a config, its seeds folded", "dim")]
+        elif self._sort is not None:
             left += [("   sort ", "dim"), (self._sort, "text")]
         if order.baseline is not None:
             left += [("   baseline ", "dim"), (self.main.session.short(order.baseline.id), "text")]
@@ -269,30 +316,14 @@ class RunsScreen(Page):
         empty = self.query_one("#empty", LineView)
         empty.display = not order.ids
         self.table.display = bool(order.ids)
-        self.query_one("#preview").display = bool(order.ids) and self._wants_preview()
+        self.pane.display = bool(order.ids) and self._wants_preview()
         if order.ids:
             return
-        if order.num_all:
-            rows = [
-                [],
-                [("  No run matches.", "text+bold")],
-                [(f"  {order.num_all:,} without the filter; ", "dim"), ("esc", "accent"), (" clears it.", "dim")],
-            ]
-        else:
-            rows = [
-                [],
-                [("  No runs yet.", "text+bold")],
-                [],
-                [("  python train.py +exp=baseline", "accent"), ("   trains the first one", "dim")],
-                [("  expdb import PATH", "accent"), ("               takes runs of another tracker", "dim")],
-                [],
-                [("  This screen fills by itself when a run starts.", "dim")],
-            ]
+        rows = empty_rows(order.num_all)
         empty.show(lambda width, height: rows)
 
     def _wants_preview(self) -> bool:
-        width, height = self.app.size
-        fits = width >= BESIDE or height >= BELOW
+        fits = PreviewPane.fits(*self.app.size)
         return fits if self._is_previewed is None else self._is_previewed
 
     @on(RowTable.Moved)
@@ -304,38 +335,16 @@ class RunsScreen(Page):
 
     def _ask_preview(self) -> None:
         lines, run = self.lines, self.run_here
-        if lines is None or run is None or not self.query_one("#preview").display:
+        if lines is None or run is None or not self.pane.display:
             return
-        columns = max(40, self.query_one("#preview-plot").size.width * 2)
-        order = lines.order
+        order, columns = lines.order, self.pane.columns
 
         def take(found: Preview | None) -> None:
             if found is not None and found.row.row.id == self.run_here:
-                self._show_preview(found)
+                self.pane.show(found)
 
         self.read(
             lambda reader: read_preview(reader, order, run, columns=columns), take, group="preview"
-        )
-
-    def _show_preview(self, preview: Preview) -> None:
-        self._preview = preview
-        main, run = self.main, preview.row.row
-        title: list[Piece] = [(plain(run.name), "text+bold")]
-        if run.seed is not None:
-            title.append((f"  s{run.seed}", "dim"))
-        title.append((f"  {run.id}", "faint"))
-        tail: list[Piece] = []
-        if run.delta is not None and run.delta.outcome is not None and run.id != preview.base:
-            outcome = run.delta.outcome
-            word = outcome.value.replace("_", " ")
-            tail = [(f"{main.marks.outcomes[outcome]} {word}".strip(), OUTCOME_ROLES[outcome])]
-        self.query_one("#preview-title", LineView).show(
-            lambda width, height: [titled([(" ", ""), *title], width, main.marks.rule, tail)]
-        )
-        self.query_one("#preview-plot", PlotView).show(plot_of(preview))
-        arrow = "->" if main.is_ascii else "→"
-        self.query_one("#preview-text", LineView).show(
-            lambda width, height: change_rows(preview, width, height, main.marks, arrow)
         )
 
     # ------------------------------------------------------------------------------ keys
@@ -354,27 +363,22 @@ class RunsScreen(Page):
         self.main.chosen.toggle(run)
         lines.places = self.main.chosen_places()
         lines.renew()
+        if self.view != "list":
+            self._read_view()
         self.table.refresh()
         self.table.action_move(1)
         self._say_context()
 
     def action_filter(self) -> None:
         """Type a filter."""
-        field = self.query_one("#filter", Input)
-        field.display = True
         self.query_one("#context").display = False
-        field.value = self.filter
-        field.focus()
+        self.query_one(FilterField).open(self.filter)
 
-    @on(Input.Changed, "#filter")
-    def filter_typed(self, event: Input.Changed) -> None:
-        """Follow what is typed, a moment later."""
+    @on(FilterField.Typed)
+    def filter_typed(self, event: FilterField.Typed) -> None:
+        """Follow what is typed."""
         self.filter = event.value
-        self.set_timer(0.15, lambda: self._follow(event.value))
-
-    def _follow(self, value: str) -> None:
-        if value == self.filter:
-            self.reload()
+        self.reload()
 
     @on(Input.Submitted, "#filter")
     def filter_done(self) -> None:
@@ -382,16 +386,18 @@ class RunsScreen(Page):
         self._close_filter()
 
     def _close_filter(self) -> None:
-        self.query_one("#filter", Input).display = False
+        self.query_one(FilterField).display = False
         self.query_one("#context").display = True
         self.table.focus()
         self._say_context()
 
     def action_back(self) -> None:
         """Leave the filter; then take it away."""
-        if self.query_one("#filter", Input).display:
+        if self.query_one(FilterField).display:
             self._close_filter()
-        if self.filter or self.is_live_only:
+        elif self.view != "list":
+            self._turn("list")
+        elif self.filter or self.is_live_only:
             self.filter, self.is_live_only, self._error = "", False, ""
             self.reload()
 
@@ -403,6 +409,18 @@ class RunsScreen(Page):
     def action_live(self) -> None:
         """Show what lives alone, or all again."""
         self.is_live_only = not self.is_live_only
+        self.reload()
+
+    def action_rank(self) -> None:
+        """Show the leaderboard, or the list again."""
+        self._turn("rank")
+
+    def action_fold(self) -> None:
+        """Fold the runs over seeds, or unfold them."""
+        self._turn("fold")
+
+    def _turn(self, view: View) -> None:
+        self.view = "list" if self.view == view else view
         self.reload()
 
     def action_preview(self) -> None:

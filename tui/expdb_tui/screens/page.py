@@ -8,6 +8,7 @@ Invariant: what cannot be read is a message at the foot; what stands on the scre
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -16,11 +17,18 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
+from expdb.actions.baseline import set_baseline
+from expdb.actions.note import add_note
+from expdb.actions.tag import add_tag
 from expdb.errors import ExpdbError
 from expdb.index.reader import Reader
+from expdb.query.lookup import lookup
+from expdb.redact import Redactor
 from expdb.text import plain
 from expdb_tui.ink import Piece
+from expdb_tui.screens.help import HelpScreen
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
+from expdb_tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from expdb_tui.app import ExpdbApp
@@ -34,7 +42,14 @@ class Page(Screen[None]):
     NUMBER: ClassVar[int] = 0
     KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
     """Key and name, for the foot: the most used first."""
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("Y", "copy_id", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("Y", "copy_id", show=False),
+        Binding("b", "baseline", show=False),
+        Binding("t", "tag", show=False),
+        Binding("n", "note", show=False),
+        Binding("exclamation_mark", "say_command", show=False),
+        Binding("question_mark", "help", show=False),
+    ]
 
     @property
     def main(self) -> ExpdbApp:
@@ -57,6 +72,11 @@ class Page(Screen[None]):
         """The run that the keys of this screen mean; None where there is none."""
         return None
 
+    @property
+    def command(self) -> str:
+        """The command line of what is shown."""
+        return "expdb tui"
+
     def reload(self) -> None:
         """Read again what is shown."""
 
@@ -77,15 +97,23 @@ class Page(Screen[None]):
         self.query_one(KeyBar).say([*mark, (plain(text), "text")])
 
     def read(
-        self, question: Callable[[Reader], Answer], then: Callable[[Answer], Any], *, group: str
+        self,
+        question: Callable[[Reader], Answer],
+        then: Callable[[Answer], Any],
+        *,
+        group: str,
+        is_new: bool = False,
     ) -> Worker[None]:
-        """Ask the store in a thread, and take the answer in this one."""
+        """Ask the store in a thread, and take the answer in this one.
+
+        With `is_new` the store is looked at again; else the last look answers.
+        """
         session = self.main.session
 
         def ask() -> None:
             worker = get_current_worker()
             try:
-                with session.reader() as reader:
+                with session.reader(is_new=is_new) as reader:
                     found = question(reader)
             except ExpdbError as error:
                 if not worker.is_cancelled:
@@ -94,9 +122,7 @@ class Page(Screen[None]):
             if not worker.is_cancelled:
                 self.app.call_from_thread(then, found)
 
-        return self.run_worker(
-            ask, thread=True, exclusive=True, group=group, exit_on_error=False
-        )
+        return self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Say what nobody expected: the other screens live on."""
@@ -114,3 +140,73 @@ class Page(Screen[None]):
         if self.run_here is not None:
             self.app.copy_to_clipboard(self.run_here)
             self.say(f"copied {self.run_here}")
+
+    # -------------------------------------------------------------------- what every screen does
+
+    def action_say_command(self) -> None:
+        """Say the command of what is shown, and copy it."""
+        self.app.copy_to_clipboard(self.command)
+        self.say(f"{self.command}   (copied)")
+
+    def action_help(self) -> None:
+        """Show the keys and the signs."""
+        self.app.push_screen(HelpScreen(self.KEYS))
+
+    def action_baseline(self) -> None:
+        """Make the run the baseline; `undo` takes it back."""
+        run, session = self.run_here, self.main.session
+        if run is None:
+            return
+
+        def write(reader: Reader) -> str:
+            done = set_baseline(reader, lookup(reader, run), worktree=session.worktree_of())
+            return "it is the baseline already" if done.op is None else "baseline set"
+
+        self._write(write, f"baseline is {session.short(run)}; take it back: expdb undo")
+
+    def action_tag(self) -> None:
+        """Ask for a name, and give it to the run."""
+        run, session = self.run_here, self.main.session
+        if run is None:
+            return
+
+        def given(name: str | None) -> None:
+            if name is None:
+                return
+
+            def write(reader: Reader) -> str:
+                declared = session.declared_of()
+                found = lookup(reader, run)
+                add_tag(reader, name, found, worktree=session.worktree_of(), declared=declared)
+                return ""
+
+            self._write(write, f"{session.short(run)} is {name}; take it back: expdb undo")
+
+        self.app.push_screen(Prompt(f"tag {session.short(run)} as"), given)
+
+    def action_note(self) -> None:
+        """Ask for a line, and add it to the notes of the run."""
+        run, session = self.run_here, self.main.session
+        if run is None:
+            return
+
+        def given(text: str | None) -> None:
+            if text is None:
+                return
+
+            def write(reader: Reader) -> str:
+                redactor = Redactor(environment=os.environ)
+                worktree = session.worktree_of()
+                add_note(reader, lookup(reader, run), text, worktree=worktree, redactor=redactor)
+                return ""
+
+            self._write(write, f"noted on {session.short(run)}")
+
+        self.app.push_screen(Prompt(f"note on {session.short(run)}"), given)
+
+    def _write(self, write: Callable[[Reader], str], said: str) -> None:
+        def done(_: str) -> None:
+            self.say(said)
+            self.reload()
+
+        self.read(write, done, group="write", is_new=True)

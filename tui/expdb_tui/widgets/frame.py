@@ -51,9 +51,7 @@ class Bar(Widget):
         """Draw the row with a cell of air at both ends."""
         app, width = cast("ExpdbApp", self.app), self.size.width
         pieces = [(" ", ""), *self.pieces(width - 2), (" ", "")]
-        return strip(
-            pieces, width, app.palette, ground=self.ground, ellipsis=app.marks.ellipsis
-        )
+        return strip(pieces, width, app.palette, ground=self.ground, ellipsis=app.marks.ellipsis)
 
 
 class Header(Bar):

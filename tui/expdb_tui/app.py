@@ -23,6 +23,7 @@ from expdb_tui.chosen import Chosen
 from expdb_tui.compare.screen import CompareScreen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
+from expdb_tui.matrix.screen import MatrixScreen
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
@@ -57,12 +58,14 @@ class ExpdbApp(App[None]):
     MODES: ClassVar[dict[str, Any]] = {
         "runs": RunsScreen,
         "compare": CompareScreen,
+        "matrix": MatrixScreen,
     }
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
         Binding("3,d", "go('compare')", show=False),
+        Binding("5", "go('matrix')", show=False),
         Binding("escape", "leave", show=False),
         Binding("ctrl+r", "reload", show=False),
         Binding("colon", "verb", show=False),
@@ -151,6 +154,13 @@ class ExpdbApp(App[None]):
             page.reload()
         else:
             self.switch_mode(mode)
+
+    async def list_runs(self, filter: str) -> None:
+        """Show the runs that a filter selects."""
+        await self.switch_mode("runs")
+        if isinstance(self.screen, RunsScreen):
+            self.screen.filter = filter
+            self.screen.reload()
 
     def action_leave(self) -> None:
         """Leave what is open on the screen."""

@@ -86,7 +86,9 @@ class Buttons(Widget, can_focus=True):
             mark = app.marks.cursor if is_here and not app.palette.bg else " "
             pieces += [(f"{mark}{name} ", role), ("  ", "")]
         keys: list[Piece] = []
-        for key, said in (*self._plan.keys, ("esc", "cancel" if self._plan.deed else "close")):
+        confirm = [("tab enter", self._plan.deed.lower())] if self._plan.deed else []
+        away = ("esc", "cancel" if self._plan.deed else "close")
+        for key, said in (*self._plan.keys, *confirm, away):
             keys += [(key, "accent"), (f" {said}  ", "dim")]
         room = self.size.width - width_of(pieces)
         if width_of(keys) <= room:

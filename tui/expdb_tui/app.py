@@ -21,6 +21,8 @@ from expdb.signs import STATE_GLYPHS
 from expdb.text import plain
 from expdb_tui.chosen import Chosen
 from expdb_tui.compare.screen import CompareScreen
+from expdb_tui.goback.flow import go_back
+from expdb_tui.history.screen import HistoryScreen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
 from expdb_tui.matrix.screen import MatrixScreen
@@ -59,6 +61,7 @@ class ExpdbApp(App[None]):
         "runs": RunsScreen,
         "compare": CompareScreen,
         "matrix": MatrixScreen,
+        "history": HistoryScreen,
     }
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,6 +69,8 @@ class ExpdbApp(App[None]):
         Binding("1", "go('runs')", show=False),
         Binding("3,d", "go('compare')", show=False),
         Binding("5", "go('matrix')", show=False),
+        Binding("6", "go('history')", show=False),
+        Binding("G", "go_back", show=False),
         Binding("escape", "leave", show=False),
         Binding("ctrl+r", "reload", show=False),
         Binding("colon", "verb", show=False),
@@ -154,6 +159,18 @@ class ExpdbApp(App[None]):
             page.reload()
         else:
             self.switch_mode(mode)
+
+    def action_go_back(self) -> None:
+        """Show the plan of a rollback to the run of the screen."""
+        page = self.screen
+        if isinstance(page, Page) and page.run_here is not None:
+            self.go_back(page.run_here)
+
+    def go_back(self, run: str, step: int | None = None) -> None:
+        """Show the plan of a rollback to a run, at a step or at its best one; ask, carry it out."""
+        page = self.screen
+        if isinstance(page, Page):
+            go_back(page, run, step)
 
     async def list_runs(self, filter: str) -> None:
         """Show the runs that a filter selects."""

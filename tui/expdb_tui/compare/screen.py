@@ -26,6 +26,7 @@ from expdb_tui.compare.layout import (
     one_column,
     with_plot,
 )
+from expdb_tui.compare.meant import free_places, meant, why_none
 from expdb_tui.compare.reading import Asked, Compared, read_compared
 from expdb_tui.compare.sections import patch_rows
 from expdb_tui.compare.tables import num_shown
@@ -112,11 +113,13 @@ class CompareScreen(Page):
         def ask(reader: Reader) -> Compared | str:
             row = baseline_row(reader, head=head)
             base = row.id if row is not None else None
-            runs = _meant(base, marked, here)
+            runs = meant(base, marked, here)
             if len(runs) < 2:
-                return _why_none(base, marked, here)
+                return why_none(base, marked, here)
             at = tuple(0 if run == base else places.get(run, 0) for run in runs)
-            asked = Asked(runs=runs, places=_free(at, has_base=base in runs), is_over_seeds=over)
+            asked = Asked(
+                runs=runs, places=free_places(at, has_base=base in runs), is_over_seeds=over
+            )
             return read_compared(reader, asked, cwd=directory, head=head)
 
         if self.shown is None:
@@ -260,48 +263,3 @@ class CompareScreen(Page):
 
 def _margin(rows: Iterable[Sequence[Piece]]) -> list[list[Piece]]:
     return [[(" ", ""), *row] for row in rows]
-
-
-def _meant(base: str | None, marked: tuple[str, ...], here: str | None) -> tuple[str, ...]:
-    """Return the runs to compare: the first is measured against."""
-    if len(marked) >= 2 or (marked and base is None):
-        others = marked
-    elif marked:
-        others = (base or "", *marked)
-    else:
-        others = tuple(run for run in (base, here) if run is not None)
-    found = tuple(dict.fromkeys(others))
-    if base in found:
-        return (base, *(run for run in found if run != base))
-    return found
-
-
-def _why_none(base: str | None, marked: tuple[str, ...], here: str | None) -> str:
-    """Return why there is nothing to compare, and the keys that change it."""
-    if base is None:
-        return (
-            "Nothing to compare with yet.\n"
-            "b    |on a run makes it the baseline that others are measured against\n"
-            "space|marks runs; d compares them"
-        )
-    if here is None or here == base:
-        return (
-            "This is the baseline itself.\n"
-            "d    |on another run compares it with the baseline\n"
-            "space|marks runs; d compares them"
-        )
-    return "Nothing to compare.\nspace|marks runs; d compares them"
-
-
-def _free(places: tuple[int, ...], *, has_base: bool) -> tuple[int, ...]:
-    """Return the places with one for each run that has none; without a baseline 0 is nobody's."""
-    taken = set(places) - {0}
-    out: list[int] = []
-    for at, place in enumerate(places):
-        if place or (at == 0 and has_base):
-            out.append(place)
-            continue
-        new = next(number for number in range(1, 8) if number not in taken)
-        taken.add(new)
-        out.append(min(new, 6))
-    return tuple(out)

@@ -5,8 +5,8 @@ Invariant: the order is made once, of ids alone; a page is what `listing` would 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from expdb.index.reader import Reader
@@ -18,8 +18,10 @@ from expdb.query.runs import (
     NEWEST_FIRST,
     baseline_row,
     default_objective,
+    names_of,
     rows_in_order,
 )
+from expdb.store.folders import Version
 
 RATE: Final = "train/tokens_per_s"
 STEP_TIME: Final = "train/step_time_s"
@@ -43,6 +45,23 @@ class RunOrder:
     last_point_ms: int | None = None
     """When a live run last wrote, in UTC epoch milliseconds; None without a live one."""
     warnings: tuple[str, ...] = ()
+    versions: Mapping[str, Version] = field(default_factory=dict)
+    """Run -> the version of its folder: another one says that the run has changed."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Run -> the refs and tags on it."""
+
+    def changed_since(self, before: RunOrder) -> set[str]:
+        """Return the runs of which a page that was read after `before` may not hold any more."""
+        if self.baseline != before.baseline or self.noise != before.noise:
+            return set(self.ids)
+        changed = {
+            run
+            for run in self.names.keys() | before.names.keys()
+            if self.names.get(run) != before.names.get(run)
+        }
+        old = before.versions
+        changed |= {run for run, version in self.versions.items() if old.get(run) != version}
+        return changed | self.is_live | before.is_live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +124,8 @@ def order_of(
         is_live=frozenset(live or ()),
         num_failed=num_failed,
         warnings=reader.warnings,
+        versions=reader.versions,
+        names=names_of(reader),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from expdb.store.store import open_store
-from expdb_tui.load import Source
+from expdb_tui.session import Session
 
 SCRIPT = """\
 import expdb
@@ -21,8 +21,10 @@ for name, seed, value in (
     ("\\x1b[31m[red]odd", 0, float("nan")),
 ):
     noise = {"noise": {"val/loss": 0.008}}
-    cfg = {"seed": seed, "objective": {"metric": "val/loss"}, "expdb": noise}
+    cfg = {"seed": seed, "name": name, "objective": {"metric": "val/loss"}, "expdb": noise}
     with expdb.start(cfg, name=name, store="runs") as run:
+        for step in range(1, 10):
+            run.log({"train/loss": 5.0 / step, "train/tokens_per_s": 19_000.0}, step=step)
         run.log({"val/loss": value}, step=10)
 """
 
@@ -52,12 +54,21 @@ def tui_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def source(tui_folder: Path) -> Source:
+def session(tui_folder: Path) -> Session:
     """The store of three runs."""
-    return Source(store=open_store(tui_folder / "runs"), head=None, directory=tui_folder)
+    return Session(store=open_store(tui_folder / "runs"), directory=tui_folder)
 
 
 @pytest.fixture
-def empty_source(tmp_path: Path) -> Source:
+def own_session(tui_folder: Path, tmp_path: Path) -> Session:
+    """A copy of that store, to be written."""
+    import shutil
+
+    shutil.copytree(tui_folder / "runs", tmp_path / "runs")
+    return Session(store=open_store(tmp_path / "runs"), directory=tmp_path)
+
+
+@pytest.fixture
+def empty_session(tmp_path: Path) -> Session:
     """A store without a run."""
-    return Source(store=open_store(tmp_path / "runs", create=True), head=None, directory=tmp_path)
+    return Session(store=open_store(tmp_path / "runs", create=True), directory=tmp_path)

@@ -1,167 +1,193 @@
+"""Screen 1: rows, filter, order, marks, names, and a store that changes underneath."""
+
 from __future__ import annotations
 
-import asyncio
 import shutil
-from dataclasses import replace
-from pathlib import Path
 
-import pytest
-from textual.widgets import DataTable, Static
-
-from expdb.store.store import open_store
-from expdb_tui.app import RunsApp
-from expdb_tui.detail import DetailScreen
-from expdb_tui.load import Source
+from expdb_tui.runs.screen import RunsScreen
+from expdb_tui.session import Session
+from expdb_tui.widgets.rowtable import RowTable
+from tests.tui.driving import drive, press, screen_of, settle, type_in
 
 
-def drive(source: Source, story, *, size=(80, 24), ascii=False):
-    """Run the app without a terminal, read the store, and play a story."""
-
-    async def play():
-        app = RunsApp(source, ascii=ascii)
-        async with app.run_test(size=size) as pilot:
-            await app.workers.wait_for_complete()
-            await pilot.pause()
-            await story(app, pilot)
-
-    asyncio.run(play())
+def rows_of(app) -> list[str]:
+    """Return the rows under the head, without the cursor's column."""
+    lines = screen_of(app)
+    head = next(at for at, line in enumerate(lines) if "experiment" in line)
+    table = app.screen.query_one("#runs", RowTable)
+    return [line[1:] for line in lines[head + 1 : head + 1 + len(table.lines)]]
 
 
-def table_of(app: RunsApp) -> DataTable:
-    return app.query_one("#runs", DataTable)
-
-
-def row_texts(app: RunsApp) -> list[list[str]]:
-    table = table_of(app)
-    return [[str(cell) for cell in table.get_row_at(at)] for at in range(table.row_count)]
-
-
-def context_of(app: RunsApp) -> str:
-    return str(app.query_one("#context", Static).render())
-
-
-def test_the_table_lists_runs_newest_first(source):
+def test_runs_stand_newest_first_with_their_difference(session: Session) -> None:
     async def story(app, pilot):
-        rows = row_texts(app)
-        labels = [str(column.label) for column in table_of(app).columns.values()]
-        assert labels == ["", "experiment", "s", "step", "val/loss", "vs baseline", "age"]
-        assert [row[1] for row in rows] == ["\\x1b[31m[red]odd", "exp01", "baseline"]
-        assert rows[1][:6] == ["✓", "exp01", "0", "10", "2.028", "+0.180 worse"]
-        assert rows[0][4] == "NaN"
-        assert "3 runs" in context_of(app)
-        assert "val/loss" in context_of(app)
+        lines, rows = screen_of(app), rows_of(app)
+        assert lines[0].startswith(" expdb  1 Runs  2 Run  3 Comp")
+        assert lines[0].endswith("idle")
+        assert lines[1].startswith(" 3 runs   baseline ")
+        assert lines[2].split() == ["experiment", "s", "step", "val/loss", "Δ", "base", "!", "age"]
+        assert "\\x1b[31m[red]odd" in rows[0]
+        assert rows[0].split()[-2] == "NaN"
+        assert rows[1].split()[:6] == ["✓", "exp01", "0", "10", "2.028", "+0.180"]
+        assert "▼" in rows[1]
+        assert rows[2].split()[:6] == ["●", "✓", "baseline", "0", "10", "1.848"]
+        assert lines[-1].startswith(" enter open  space mark")
+        assert lines[-1].endswith("? help")
 
-    drive(source, story)
+    drive(session, story)
 
 
-def test_the_table_fits_a_small_terminal(source):
+def test_every_row_fits_every_size(session: Session) -> None:
+    for size in ((40, 10), (64, 20), (200, 50)):
+
+        async def story(app, pilot, size=size):
+            assert all(len(line) <= size[0] for line in screen_of(app))
+            assert any("exp01" in line for line in rows_of(app))
+
+        drive(session, story, size=size)
+
+
+def test_a_wide_screen_has_curves_and_a_preview(session: Session) -> None:
     async def story(app, pilot):
-        table = table_of(app)
-        assert table.virtual_size.width <= 80
-        assert table.display
-        assert not app.query_one("#empty").display
+        await press(app, pilot, "down")
+        await pilot.pause(0.2)
+        await settle(app, pilot)
+        shown = "\n".join(screen_of(app))
+        assert "tok/s" in shown
+        assert "19.0k" in shown
+        assert "Changed from baseline  1 key" in shown
+        assert "baseline → exp01" in shown
+        assert "train/loss" in shown
+        assert any("\u2800" < char <= "\u28ff" for char in rows_of(app)[1])
 
-    drive(source, story, size=(80, 24))
+    drive(session, story, size=(140, 40))
 
 
-def test_enter_opens_a_run_and_escape_goes_back(source):
+def test_a_filter_is_followed_and_its_error_stands_beside_it(session: Session) -> None:
     async def story(app, pilot):
-        await pilot.press("down", "enter")
-        await pilot.pause()
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        screen = app.screen
-        assert isinstance(screen, DetailScreen)
-        assert screen.text.startswith("exp01  ")
-        assert "val/loss (objective)" in screen.text
-        assert "parent       " in screen.text
-        await pilot.press("escape")
-        await pilot.pause()
-        assert not isinstance(app.screen, DetailScreen)
-        assert table_of(app).cursor_row == 1
+        await press(app, pilot, "slash")
+        await type_in(app, pilot, "val/loss < 2")
+        assert [row.split()[2] for row in rows_of(app)] == ["baseline"]
+        await press(app, pilot, "enter")
+        assert "1 of 3   filter val/loss < 2" in screen_of(app)[1]
+        assert app.screen.command == "expdb ls -w 'val/loss < 2'"
+        await press(app, pilot, "escape")
+        assert len(rows_of(app)) == 3
+        await press(app, pilot, "slash")
+        await type_in(app, pilot, "nosuch == 1")
+        assert len(rows_of(app)) == 3
+        await press(app, pilot, "enter")
+        assert "nosuch" in screen_of(app)[1]
 
-    drive(source, story)
+    drive(session, story)
 
 
-def test_names_are_never_markup(source):
+def test_the_leaderboard_and_folded_seeds(session: Session) -> None:
     async def story(app, pilot):
-        await pilot.press("enter")
-        await pilot.pause()
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        assert app.screen.text.startswith("\\x1b[31m[red]odd")
-        shown = str(app.screen.query_one("#detail", Static).render())
-        assert "[red]odd" in shown
+        await press(app, pilot, "r")
+        rows = rows_of(app)
+        assert rows[0].split()[:4] == ["●", "1", "✓", "baseline"]
+        assert rows[1].split()[:3] == ["2", "✓", "exp01"]
+        assert "odd" in rows[2]
+        assert app.screen.command == "expdb rank"
+        await press(app, pilot, "g")
+        assert "val/loss ± sd" in screen_of(app)[2]
+        await press(app, pilot, "escape")
+        assert app.screen.view == "list"
 
-    drive(source, story)
+    drive(session, story)
 
 
-def test_refresh_keeps_the_cursor_on_its_run(tui_folder, source, tmp_path):
-    shutil.copytree(tui_folder / "runs", tmp_path / "runs")
-    own = replace(source, store=open_store(tmp_path / "runs"), directory=tmp_path)
-
+def test_marks_stay_with_their_runs(session: Session) -> None:
     async def story(app, pilot):
-        await pilot.press("down")
-        before = app.run_at_cursor()
-        newest = next(iter((tmp_path / "runs").glob("exp=%1B*/run=*")))
+        await press(app, pilot, "down", "space")
+        assert rows_of(app)[1].startswith("■")
+        assert screen_of(app)[1].endswith("1 marked")
+        await press(app, pilot, "s")
+        assert sum(row.startswith("■") for row in rows_of(app)) == 1
+        marked = next(row for row in rows_of(app) if row.startswith("■"))
+        assert "exp01" in marked
+
+    drive(session, story)
+
+
+def test_names_and_notes_are_asked_for_and_written(own_session: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "down")
+        run = app.screen.run_here
+        await press(app, pilot, "t")
+        await pilot.press(*"paper")
+        await press(app, pilot, "enter")
+        assert " paper " in rows_of(app)[1]
+        await press(app, pilot, "t")
+        await pilot.press(*"paper")
+        await press(app, pilot, "enter")
+        assert "! the tag paper exists" in screen_of(app)[-1]
+        await press(app, pilot, "n")
+        await pilot.press(*"so", "space", *"so")
+        await press(app, pilot, "enter")
+        with own_session.reader() as reader:
+            assert reader.run(run).notes == ("so so",)
+        await press(app, pilot, "b")
+        assert rows_of(app)[1].startswith("●")
+        await press(app, pilot, "Y")
+        assert f"copied {run}" in screen_of(app)[-1]
+
+    drive(own_session, story)
+
+
+def test_a_store_that_changes_underneath_keeps_the_cursor_on_its_run(own_session: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "down")
+        before = app.screen.run_here
+        newest = next(own_session.store.root.glob("exp=%1B*/run=*"))
         shutil.rmtree(newest)
-        await pilot.press("r")
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        assert table_of(app).row_count == 2
-        assert app.run_at_cursor() == before
-        assert table_of(app).cursor_row == 0
+        await press(app, pilot, "ctrl+r")
+        assert len(rows_of(app)) == 2
+        assert app.screen.run_here == before
+        shutil.rmtree(own_session.store.root)
+        await press(app, pilot, "ctrl+r")
+        assert "is gone" in screen_of(app)[-1]
+        assert app.screen.run_here == before
 
-    drive(own, story)
+    drive(own_session, story)
 
 
-def test_an_empty_store_says_how_to_begin(empty_source):
+def test_an_empty_store_says_how_to_begin(empty_session: Session) -> None:
     async def story(app, pilot):
-        assert app.query_one("#empty").display
-        assert "python train.py +exp=baseline" in str(app.query_one("#empty", Static).render())
-        assert not table_of(app).display
-        await pilot.press("enter")
-        assert not isinstance(app.screen, DetailScreen)
+        shown = "\n".join(screen_of(app))
+        assert "No runs yet." in shown
+        assert "python train.py +exp=baseline" in shown
+        await press(app, pilot, "enter", "space", "b", "r", "escape")
+        assert isinstance(app.screen, RunsScreen)
 
-    drive(empty_source, story)
+    drive(empty_session, story)
 
 
-def test_a_run_that_went_away_is_an_error_on_its_screen(tui_folder, source, tmp_path):
-    shutil.copytree(tui_folder / "runs", tmp_path / "runs")
-    own = replace(source, store=open_store(tmp_path / "runs"), directory=tmp_path)
-
+def test_a_poor_terminal_gets_ascii_alone(session: Session) -> None:
     async def story(app, pilot):
-        for folder in (tmp_path / "runs").glob("exp=*"):
-            shutil.rmtree(folder)
-        await pilot.press("enter")
-        await pilot.pause()
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        assert app.screen.text.startswith("error: the store has no run")
+        shown = "".join(screen_of(app))
+        assert shown.isascii(), [char for char in shown if not char.isascii()]
+        assert rows_of(app)[2].split()[:3] == ["a", "+", "baseline"]
 
-    drive(own, story)
+    drive(session, story, size=(120, 36), ascii=True, depth="16")
 
 
-def test_quit_leaves(source):
+def test_help_names_keys_and_signs(session: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "question_mark")
+        shown = "\n".join(screen_of(app))
+        assert "fold seeds" in shown
+        assert "inside the noise" in shown
+        await press(app, pilot, "escape")
+        assert isinstance(app.screen, RunsScreen)
+
+    drive(session, story, size=(100, 30))
+
+
+def test_quit_leaves(session: Session) -> None:
     async def story(app, pilot):
         await pilot.press("q")
         await pilot.pause()
         assert not app.is_running
 
-    drive(source, story)
-
-
-def test_ascii_signs_on_a_poor_terminal(source):
-    async def story(app, pilot):
-        assert row_texts(app)[1][0] == "+"
-
-    drive(source, story, ascii=True)
-
-
-@pytest.mark.parametrize("name", ["command.py", "load.py", "rows.py"])
-def test_only_the_app_imports_textual(name):
-    import expdb_tui
-
-    folder = Path(str(expdb_tui.__file__)).parent
-    assert "import textual" not in (folder / name).read_text()
-    assert "from textual" not in (folder / name).read_text()
+    drive(session, story)

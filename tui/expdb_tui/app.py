@@ -83,9 +83,11 @@ class ExpdbApp(App[None]):
         ascii: bool = False,
         ground: Ground = "dark",
         depth: Depth = "true",
+        run: str | None = None,
     ) -> None:
         super().__init__()
         self.session = session
+        self._first_run = run
         self.is_ascii = ascii
         self.marks: Marks = marks(ascii)
         self.palette: Palette = ALL[ground, depth]
@@ -105,6 +107,8 @@ class ExpdbApp(App[None]):
         self.theme = theme.name
         self.head = self.session.head_of()
         self.set_interval(TICK_S, self.tick)
+        if self._first_run is not None:
+            self.call_after_refresh(self.open_run, self._first_run)
 
     def on_unmount(self) -> None:
         """Give the last look at the store up."""

@@ -11,13 +11,36 @@ from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.errors import BadInput
 
+PORT = 8400
+
 
 @click.command(cls=VerbCommand)
+@click.argument("run", required=False)
+@click.option("--light", is_flag=True, help="Draw on a light ground; or set EXPDB_GROUND=light.")
+@click.option("--serve", is_flag=True, help="Show it in a browser of this machine.")
+@click.option("--port", default=PORT, show_default=True, help="The port of --serve.")
 @click.pass_obj
-def tui(context: Context) -> None:
-    """Browse runs in the terminal: ? lists the keys, q quits."""
+def tui(context: Context, run: str | None, light: bool, serve: bool, port: int) -> None:
+    """Browse runs in the terminal, or open RUN: `?` lists the keys, `q` quits.
+
+    With --serve the address has a token: only who has it reaches the app.
+    """
     store = context.open_store()
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or context.env.get("TERM") == "dumb":
+    found = None
+    if run is not None:
+        with context.reader() as reader:
+            found = context.resolve(reader, run).run
+    is_light = light or context.env.get("EXPDB_GROUND") == "light"
+    if serve:
+        from expdb_tui.serve import serve as serve_apps
+
+        words = ["--store", str(store.root.resolve()), "tui", *([found] if found else [])]
+        words += ["--light"] if is_light else []
+        serve_apps(words, port=port, say=context.out.talk)
+        return
+    is_served = "WebDriver" in context.env.get("TEXTUAL_DRIVER", "")
+    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if not is_served and (not has_terminal or context.env.get("TERM") == "dumb"):
         raise BadInput("the terminal app needs a terminal", hint="expdb ls")
     from expdb_tui.app import ExpdbApp
     from expdb_tui.palette import depth_of
@@ -30,9 +53,12 @@ def tui(context: Context) -> None:
         worktree_of=lambda: context.worktree,
         declared_of=lambda: list(context.declared()),
     )
-    ground: Literal["dark", "light"] = (
-        "light" if context.env.get("EXPDB_GROUND") == "light" else "dark"
+    ground: Literal["dark", "light"] = "light" if is_light else "dark"
+    app = ExpdbApp(
+        session,
+        ascii=context.out.style.ascii and not is_served,
+        ground=ground,
+        depth="true" if is_served else depth_of(context.env),
+        run=found,
     )
-    ExpdbApp(
-        session, ascii=context.out.style.ascii, ground=ground, depth=depth_of(context.env)
-    ).run()
+    app.run()

@@ -60,7 +60,6 @@ class PreviewPane(Vertical):
             lambda width, height: [titled([(" ", ""), *title], width, app.marks.rule, tail)]
         )
         self.query_one("#preview-plot", PlotView).show(plot_of(preview))
-        arrow = "->" if app.is_ascii else "→"
         self.query_one("#preview-text", LineView).show(
-            lambda width, height: change_rows(preview, width, height, app.marks, arrow)
+            lambda width, height: change_rows(preview, width, height, app.marks, ascii=app.is_ascii)
         )

@@ -14,6 +14,7 @@ from expdb.query.noise import settings_of
 from expdb.query.paging import PageRow, RunOrder, page_of
 from expdb.query.results import ABSENT
 from expdb.query.tail import LogTail
+from expdb.signs import to_ascii
 from expdb.text import config_value, plain
 from expdb_tui.ink import Piece, titled
 from expdb_tui.marks import OUTCOME_ROLES, Marks
@@ -108,10 +109,11 @@ def title_of(preview: Preview, marks: Marks) -> tuple[list[Piece], list[Piece]]:
 
 
 def change_rows(
-    preview: Preview, width: int, height: int, marks: Marks, arrow: str
+    preview: Preview, width: int, height: int, marks: Marks, *, ascii: bool
 ) -> list[Sequence[Piece]]:
     """Return what the run changed from the baseline, and its last log lines, in `height` rows."""
     changes = preview.changes
+    arrow = "->" if ascii else "→"
     if preview.base == preview.row.row.id:
         title, said = "This is the baseline", ""
     elif preview.base is None:
@@ -128,7 +130,8 @@ def change_rows(
         out.append([(f" and {len(changes) - room} more: d compares", "dim")])
     out += [[], titled([("Log", "text+bold")], width, marks.rule)]
     left = max(0, height - len(out))
-    out += [[(f" {plain(line)}", "dim")] for line in preview.log[-left:]] if left else []
+    log = [plain(line) for line in preview.log[-left:]] if left else []
+    out += [[(f" {to_ascii(line) if ascii else line}", "dim")] for line in log]
     return out[:height]
 
 

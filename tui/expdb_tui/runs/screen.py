@@ -176,7 +176,7 @@ class RunsScreen(Page):
         if before is not None:
             known = set(order.ids)
             lines.rows = {key: row for key, row in before.rows.items() if key in known}
-            lines.old = (set(order.is_live) | before.order.is_live) & known
+            lines.old = order.changed_since(before.order) | before.old
             lines.sparks = before.sparks
         lines.places = main.chosen_places()
         lines.sorted_by = COLUMN_OF[self._sort]

@@ -133,7 +133,9 @@ class Page(Screen[None]):
     def fail(self, error: ExpdbError) -> None:
         """Say what could not be read, and the next command."""
         hint = f"  {error.hints[0]}" if error.hints else ""
-        self.say(f"{error.message}{hint}", is_bad=True)
+        # A long path would push what is said about it off the row.
+        message = error.message.replace(self.main.session.store.name, self.main.store_name)
+        self.say(f"{message}{hint}", is_bad=True)
 
     def action_copy_id(self) -> None:
         """Copy the id of the run."""

@@ -96,15 +96,19 @@ class RowTable(ScrollView, can_focus=True):
         self.lines: Lines = NoLines()
 
     def show(self, lines: Lines, *, cursor: int | None = None) -> None:
-        """Show other lines, the cursor on a row of them."""
+        """Show other lines, the cursor on a row of them: it stays where it is on the screen, unless
+        it is on the first row, under which nothing moves.
+        """
+        before = self.cursor - int(self.scroll_offset.y)
+        was_first = self.cursor == 0
         self.lines = lines
         self.virtual_size = Size(self.size.width, len(lines) + 1)
         last = max(0, len(lines) - 1)
-        at = min(self.cursor if cursor is None else cursor, last)
-        if at == self.cursor:
-            self.refresh()
-        self.cursor = at
+        self.set_reactive(RowTable.cursor, min(self.cursor if cursor is None else cursor, last))
+        top = 0 if was_first and self.cursor < self.size.height - 1 else self.cursor - before
+        self.scroll_to(y=max(0, top), animate=False, immediate=True)
         self._keep_in_sight()
+        self.refresh()
 
     @property
     def rows_shown(self) -> range:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from expdb_tui.compare.reading import Compared
 from expdb_tui.compare.sections import Section, sections
-from expdb_tui.ink import Piece, titled
+from expdb_tui.ink import Piece, cut, titled
 from expdb_tui.marks import Marks
 from expdb_tui.plotting.axis import is_log_by_nature
 from expdb_tui.plotting.draw import Plot, draw
@@ -59,7 +59,7 @@ def stacked(
         role = "accent+bold" if name == look.active else "text+bold"
         title: list[Piece] = [(name, role), (f"  {part.said}", "dim")]
         rows.append(titled(title, width, look.marks.rule))
-        rows += part.rows
+        rows += [cut(row, width, look.marks.ellipsis) for row in part.rows]
     return rows, starts
 
 

@@ -1,4 +1,4 @@
-"""What is declared as a matrix: cells by seed, means of what counts, and the row of the baseline."""
+"""What is declared as a matrix: cells by seed, means of what counts, the row of the baseline."""
 
 from __future__ import annotations
 

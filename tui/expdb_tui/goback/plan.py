@@ -13,6 +13,7 @@ from expdb.actions.results import BlockedPath, PlanPath, RollbackPlan
 from expdb.actions.undo_plan import UndoPlan
 from expdb.errors import ExpdbError
 from expdb.query.results import ABSENT
+from expdb.signs import to_ascii
 from expdb.text import ago, cells, config_value, decimals_for, metric, plain, size
 from expdb_tui.ink import Piece, fit
 from expdb_tui.marks import Marks
@@ -175,12 +176,13 @@ def worktree_shown(plan: RollbackPlan, folder: str) -> PlanShown:
 
 def undo_shown(plan: UndoPlan, marks: Marks) -> PlanShown:
     """Return what an undo would take back."""
-    op = plan.op
+    op, is_ascii = plan.op, marks.rule == "-"
+    what = to_ascii(plain(op.what)) if is_ascii else plain(op.what)
     title: list[Piece] = [
-        ("Undo ", "text+bold"), (plain(op.what), "text+bold"),
+        ("Undo ", "text+bold"), (what, "text+bold"),
         (f"  op {op.id}, {ago(op.created_at_ms, now_ms())}", "dim"),
     ]  # fmt: skip
-    arrow = "->" if marks.rule == "-" else "→"
+    arrow = "->" if is_ascii else "→"
     pairs: Pairs = []
     if plan.ref:
         moved: list[Piece] = [

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 MOST: Final = 5
 """Lanes that have a column of their own."""
-Sign = Literal["", "line", "node", "first", "join", "end", "across", "cross", "more"]
+Sign = Literal["", "line", "node", "first", "join", "end", "across", "cross", "through", "more"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _join(waiting: Sequence[int | None], mine: Sequence[int]) -> LaneRow:
         if column == first:
             signs.append("first" if last > first else "line")
         elif column in columns:
-            signs.append("join" if column < last or goes_on else "end")
+            signs.append("join" if column < last else "through" if goes_on else "end")
         elif first < column < last:
             signs.append("cross" if goes_on else "across")
         else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from expdb.actions.results import OpRow
 from expdb.query.history_results import History
-from expdb.signs import STATE_GLYPHS
+from expdb.signs import STATE_GLYPHS, to_ascii
 from expdb.text import age, decimals_for, id_length, metric, plain, signed
 from expdb_tui.history.lanes import LaneRow, Sign
 from expdb_tui.history.reading import HistoryRead, Shown
@@ -23,11 +23,11 @@ SEEDS, VALUE, DELTA, AGE = 6, 9, 8, 5
 AT_DELTA, AT_SEEDS, AT_COMMIT = 64, 50, 96
 EDGES: dict[Sign, str] = {
     "": "  ", "line": "│ ", "first": "├─", "join": "┴─", "end": "╯ ", "across": "──",
-    "cross": "┼─", "more": "╎ ",
+    "cross": "┼─", "through": "┤ ", "more": "╎ ",
 }  # fmt: skip
 ASCII_EDGES: dict[Sign, str] = {
     "": "  ", "line": "| ", "first": "|-", "join": "+-", "end": "' ", "across": "--",
-    "cross": "|-", "more": ": ",
+    "cross": "|-", "through": "| ", "more": ": ",
 }  # fmt: skip
 BEGUN = ("running", "paused", "pending")
 CUT_OFF = ("failed", "crashed", "lost", "preempted")
@@ -207,7 +207,7 @@ class OpLines:
         """Return one operation; what is undone is struck through."""
         op = self.ops[at]
         width -= 1
-        kind, what = _split(op)
+        kind, what = _split(op, is_ascii=self._marks.rule == "-")
         is_off = op.undone_by is not None or op.state == "aborted"
         ground = "faint+strike" if is_off else ""
         is_marked = op.is_here and not is_off
@@ -239,11 +239,12 @@ def _struck(text: str, cells: int, role: str) -> list[Piece]:
     return [(text, role), (" " * max(0, cells - len(text)), "")]
 
 
-def _split(op: OpRow) -> tuple[str, str]:
+def _split(op: OpRow, *, is_ascii: bool) -> tuple[str, str]:
     """Return the verb of an operation, and what it was about."""
-    what = plain(op.what)
+    what = to_ascii(plain(op.what)) if is_ascii else plain(op.what)
     first, _, rest = what.partition(" ")
     if first == op.kind:
-        rest = rest.removeprefix("to ").removeprefix("of ")
-        return op.kind, rest.removeprefix("→ ")
+        for word in ("to ", "of ", "→ ", "-> "):
+            rest = rest.removeprefix(word)
+        return op.kind, rest
     return op.kind, what

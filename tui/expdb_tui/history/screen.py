@@ -24,7 +24,7 @@ from expdb_tui.screens.page import Page
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
-BESIDE = 120
+BESIDE, SHORT = 120, 80
 OPS_BELOW, OPS_BESIDE = 7, 11
 RIGHT_CELLS = 44
 SHARE = 10
@@ -150,10 +150,9 @@ class HistoryScreen(Page):
         if is_empty:
             self._show_empty()
         lines = LineageLines(found, main.marks, ascii=main.is_ascii)
-        head = found.head.run if found.head is not None else None
         node = place_of(found.nodes, run)
         if node is None:
-            node = place_of(found.nodes, head)
+            node = next((at for at, one in enumerate(found.nodes) if one.lead.is_head), None)
         self.lineage.show(lines, cursor=lines.row_of(node) or 0)
         ops = self.query_one("#ops", RowTable)
         op = self._op
@@ -179,7 +178,9 @@ class HistoryScreen(Page):
         if found is None:
             return
         head = found.head
-        left: list[Piece] = [("Lineage", "text+bold"), ("  newest first   HEAD ", "dim")]
+        is_wide = self.app.size.width >= SHORT
+        order = "  newest first   HEAD " if is_wide else "  HEAD "
+        left: list[Piece] = [("Lineage", "text+bold"), (order, "dim")]
         if head is None:
             left.append(("follows the baseline", "text"))
         else:
@@ -190,7 +191,7 @@ class HistoryScreen(Page):
             left += [("  work tree ", "dim"), (said, "warn" if found.edits else "dim")]
         more = found.history.num_all - found.history.num_shown
         count = len(found.ops)
-        right = f"{count} operation{'' if count == 1 else 's'}"
+        right = f"{count} operation{'' if count == 1 else 's'}" if is_wide else ""
         if more > 0:
             right = f"{more:,} older runs are not shown   {right}"
         self.context(left, [(right, "dim")])

@@ -56,13 +56,13 @@ def test_of_a_rollback_every_path_is_told_and_nothing_is_written(world: World) -
 
 def test_what_is_in_the_way_is_told(world: World) -> None:
     first = world.run()
-    world.write({"data.bin": "tracked\n"})
+    world.write({"table.csv": "tracked\n"})
     world.commit()
     second = world.run("exp01")
     roll_back(world, first)
-    world.write({".git/info/exclude": "data.bin\n", "data.bin": "mine\n"})
+    world.write({".git/info/exclude": "*.tmp\n", "table.csv/mine.tmp": "mine\n"})
     found = plan(world)
-    assert [one.path for one in found.blocked] == ["data.bin"]
+    assert [one.path for one in found.blocked] == ["table.csv"]
     with world.reader() as reader, pytest.raises(Refused):
         undo(reader, world.worktree)
     assert second

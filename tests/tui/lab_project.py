@@ -153,8 +153,8 @@ def main(top: Path, *, is_rich: bool) -> None:
                 run = train(name, seed, steps=steps, stop=143 if name == "exp07_leak" else None)
                 first = first or run
             if name == "baseline":
-                expdb_(top, "baseline", first.id, "-q")
-    expdb_(top, "tag", "paper-v1", "exp02_cosine:s0")
+                name_runs(top, first.id)
+    name_runs(top, None)
     if is_rich:
         go_further(top)
     write(top, "conf/exp/exp06_moe.yaml", G + "model: {gamma: 0.01}\n" + SEEDS)
@@ -171,6 +171,24 @@ def go_further(top: Path) -> None:
         train("exp05_overfit", 1, steps=300)
         expdb_(top, "undo")
         expdb_(top, "rollback", "exp08_wide:s1", "-y")
+
+
+def name_runs(top: Path, baseline: str | None) -> None:
+    """Make a run the baseline; without one, give the first seed of `exp02_cosine` a name."""
+    from expdb.actions.baseline import set_baseline
+    from expdb.actions.tag import add_tag
+    from expdb.git.worktree import find_worktree
+    from expdb.index.reader import open_reader
+    from expdb.query.lookup import lookup
+    from expdb.store.store import open_store
+
+    worktree = find_worktree(top)
+    with open_reader(open_store(top / "runs")) as reader:
+        if baseline is not None:
+            set_baseline(reader, lookup(reader, baseline), worktree=worktree)
+        else:
+            found = lookup(reader, "exp02_cosine:s0")
+            add_tag(reader, "paper-v1", found, worktree=worktree, declared=[])
 
 
 def expdb_(top: Path, *words: str) -> None:

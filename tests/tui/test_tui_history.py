@@ -50,7 +50,7 @@ def test_damaged_parents_in_a_circle_end() -> None:
 
 
 def test_lineage_and_operations_at_every_size(lab: Session) -> None:
-    for size in ((60, 16), (80, 24), (120, 36), (200, 50)):
+    for size in ((60, 16), (120, 36), (200, 50)):
 
         async def story(app, pilot, size=size):
             await press(app, pilot, "6")

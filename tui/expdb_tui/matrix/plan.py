@@ -94,7 +94,8 @@ class Runner:
             lines = self.log.read_text(errors="replace").split("\n")
         except OSError:
             lines = []
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip() for line in lines if line.strip()]
+        last = next((line for line in lines if line.startswith("error:")), (lines or [""])[-1])
         return f"expdb run ended with exit {self.child.returncode}: {last}   {self.log}"
 
 

@@ -44,6 +44,10 @@ def test_lanes_that_meet_cross_those_that_go_on() -> None:
     assert "├─┼─╯" in drawn(lanes([None, 0, 0, None, 3, 3], [0, 4, 6, 1, 5, 7]))
 
 
+def test_roots_without_children_stand_close() -> None:
+    assert drawn(lanes([None, None, None], [1, 2, 3])) == ["o 2", "o 1", "o 0"]
+
+
 def test_damaged_parents_in_a_circle_end() -> None:
     rows = lanes([1, 2, 0, None, 3], [1, 2, 3, 4, 5])
     assert sorted(row.node for row in rows if row.node is not None) == [0, 1, 2, 3, 4]
@@ -76,7 +80,17 @@ def test_seeds_unfold_and_the_cursor_goes_from_run_to_run(lab: Session) -> None:
         screen = app.screen
         assert isinstance(screen, HistoryScreen)
         assert screen.run_here is not None  # on HEAD, which is the baseline
-        await press(app, pilot, "home", "down", "down", "down", "down")
+        rows = []
+        await press(app, pilot, "home")
+        for _ in range(7):
+            rows.append(screen.lineage.cursor)
+            await press(app, pilot, "down")
+        assert rows == [0, 1, 2, 3, 5, 5, 5]
+        await press(app, pilot, "up", "up")
+        assert screen.lineage.cursor == 2
+        await pilot.click("#lineage", offset=(20, 5))  # the row of edges
+        assert screen.run_here is not None
+        await press(app, pilot, "end")
         assert "◉" in screen_of(app)[3 + screen.lineage.cursor]
         folded = sum(row.node is not None for row in screen.found.graph)
         run = screen.run_here

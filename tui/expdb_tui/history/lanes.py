@@ -51,7 +51,7 @@ def lanes(parents: Sequence[int | None], times: Sequence[int]) -> list[LaneRow]:
         waiting[at] = parents[node]
         while waiting and waiting[-1] is None:
             waiting.pop()
-        is_family = len(mine) > 1 or parents[node] is None
+        is_family = len(mine) > 1 or (bool(mine) and parents[node] is None)
         if is_family and place < len(order) - 1:
             rows.append(_line(waiting, node=None, at=None))
     return rows

@@ -20,7 +20,7 @@ from expdb_tui.runs.cells import ROLES
 from expdb_tui.session import now_ms
 
 SEEDS, VALUE, DELTA, AGE = 6, 9, 8, 5
-AT_DELTA, AT_SEEDS, AT_COMMIT = 64, 50, 96
+AT_DELTA, AT_SEEDS, AT_COMMIT, ROOM_FOR_FILES = 64, 50, 96, 59
 EDGES: dict[Sign, str] = {
     "": "  ", "line": "│ ", "first": "├─", "join": "┴─", "end": "╯ ", "across": "──",
     "cross": "┼─", "through": "┤ ", "more": "╎ ",
@@ -54,6 +54,8 @@ class LineageLines:
 
     def row_of(self, node: int | None) -> int | None:
         """Return the row of a node."""
+        if node is None:
+            return None
         return next((at for at, row in enumerate(self.found.graph) if row.node == node), None)
 
     @property
@@ -223,7 +225,8 @@ class OpLines:
         if op.state == "unfinished":
             tail, ground = "stopped", "warn"
         when = [("  ", ""), *fit([(age(op.created_at_ms, now_ms()), "dim")], 4, right=True)]
-        tails: list[Piece] = [(f"  {tail}" if tail and width >= 60 else "", ground or "dim")]
+        has_tail = bool(tail) and width >= ROOM_FOR_FILES
+        tails: list[Piece] = [("  ", ""), (tail, ground or "dim")] if has_tail else []
         room = width - width_of(out) - width_of(when) - width_of(tails)
         said = cut([(what, ground or "text")], room, self._marks.ellipsis)
         return [*said_fit(out, said, room), *tails, *when]

@@ -24,7 +24,7 @@ from expdb_tui.screens.page import Page
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
-BESIDE, SHORT = 120, 80
+BESIDE, ROOMY, SHORT = 120, 100, 80
 OPS_BELOW, OPS_BESIDE = 7, 11
 RIGHT_CELLS = 44
 SHARE = 10
@@ -191,8 +191,9 @@ class HistoryScreen(Page):
             left += [("  work tree ", "dim"), (said, "warn" if found.edits else "dim")]
         more = found.history.num_all - found.history.num_shown
         count = len(found.ops)
-        right = f"{count} operation{'' if count == 1 else 's'}" if is_wide else ""
-        if more > 0:
+        is_roomy = self.app.size.width >= ROOMY
+        right = f"{count} operation{'' if count == 1 else 's'}" if is_roomy else ""
+        if more > 0 and is_roomy:
             right = f"{more:,} older runs are not shown   {right}"
         self.context(left, [(right, "dim")])
 

@@ -17,18 +17,14 @@ if TYPE_CHECKING:
 class Lineage(RowTable):
     """The graph: the cursor goes from run to run."""
 
-    def action_move(self, by: int) -> None:
-        """Go to the next run in a direction, at least so many rows away where there is one."""
+    def validate_cursor(self, at: int) -> int:
+        """Return the run nearest to a row, on in the direction that the cursor moves."""
         lines = self.lines
-        if not isinstance(lines, LineageLines) or not len(lines):
-            return
-        step = 1 if by > 0 else -1
-        wanted = max(0, min(len(lines) - 1, self.cursor + by))
-        ahead = range(wanted, len(lines) if by > 0 else -1, step)
-        back = range(wanted, self.cursor, -step)
-        found = next((at for at in (*ahead, *back) if lines.node(at) is not None), None)
-        if found is not None:
-            self.cursor = found
+        if not isinstance(lines, LineageLines) or lines.node(at) is not None:
+            return at
+        below, above = range(at, len(lines)), range(at, -1, -1)
+        ways = (below, above) if at >= self.cursor else (above, below)
+        return next((row for way in ways for row in way if lines.node(row) is not None), at)
 
 
 class OpTable(RowTable):

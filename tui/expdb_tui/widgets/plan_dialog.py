@@ -79,12 +79,16 @@ class Buttons(Widget, can_focus=True):
         """Draw the buttons, and the keys where there is room."""
         app = cast("ExpdbApp", self.app)
         pieces: list[Piece] = []
+        has_colours = bool(app.palette.bg)
         for at, name in enumerate(self._names):
-            is_here = at == self.chosen
             colour = "warn" if at else "accent"
-            role = f"bg+bold+on-{colour}" if is_here else f"{'warn' if at else 'text'}+on-sel"
-            mark = app.marks.cursor if is_here and not app.palette.bg else " "
-            pieces += [(f"{mark}{name} ", role), ("  ", "")]
+            if at == self.chosen:
+                pieces.append((f" {name} ", f"bg+bold+on-{colour if has_colours else 'accent'}"))
+            elif has_colours:
+                pieces.append((f" {name} ", f"{'warn' if at else 'text'}+on-sel"))
+            else:
+                pieces.append((f"[{name}]", "text"))
+            pieces.append(("  ", ""))
         keys: list[Piece] = []
         confirm = [("tab enter", self._plan.deed.lower())] if self._plan.deed else []
         away = ("esc", "cancel" if self._plan.deed else "close")
@@ -152,7 +156,11 @@ class PlanDialog(ModalScreen[str]):
         view.can_focus = False
         view.show(lambda width, height: rows)
         self.query_one(Buttons).focus()
-        if cast("ExpdbApp", self.app).is_ascii:
+        app = cast("ExpdbApp", self.app)
+        if not app.palette.bg:
+            for part in self.query("*"):
+                part.styles.background = "ansi_default"
+        if app.is_ascii:
             self.query_one("#dialog").styles.border = ("ascii", self.app.theme_variables["accent"])
         self._lay_out()
 

@@ -150,6 +150,8 @@ def test_the_keys_of_the_screen(lab: Session) -> None:
         assert lines[2].startswith(" ▼ WORSE")
         await press(app, pilot, "o")
         assert "baseline s0   ■ exp01 s0" in screen_of(app)[1]
+        assert app.screen.command.startswith("expdb compare ")
+        assert not app.screen.command.endswith("--over seed")
         await press(app, pilot, "o", "tab", "tab", "tab")
         assert app.screen.query_one("#left").top > 0
         assert any(line.startswith(" Metrics  6, beyond noise first") for line in screen_of(app))

@@ -42,7 +42,7 @@ def free_places(places: tuple[int, ...], *, has_base: bool) -> tuple[int, ...]:
         if place or (at == 0 and has_base):
             out.append(place)
             continue
-        new = next(number for number in range(1, 8) if number not in taken)
+        new = next((number for number in range(1, 7) if number not in taken), 6)
         taken.add(new)
-        out.append(min(new, 6))
+        out.append(new)
     return tuple(out)

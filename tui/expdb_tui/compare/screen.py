@@ -6,6 +6,7 @@ verdict stands above everything and does not scroll.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -36,6 +37,10 @@ from expdb_tui.screens.page import Page
 from expdb_tui.widgets.frame import Bar
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.scrolled import Scrolled
+
+SHARE = 10
+"""Looks at the store take at most one tenth of the time."""
+LEAST_PAUSE_S = 2.0
 
 
 class VerdictBar(Bar):
@@ -71,6 +76,7 @@ class CompareScreen(Page):
         self._active = ""
         self._first = 1
         self._starts: dict[str, int] = {}
+        self._next_look = 0.0
 
     def body(self) -> ComposeResult:
         """Lay out the verdict, the halves, and the code that lies over them."""
@@ -87,6 +93,14 @@ class CompareScreen(Page):
         """The run that is compared with the first."""
         return self._asked.runs[1] if self._asked is not None else None
 
+    @property
+    def command(self) -> str:
+        """The command line of the comparison."""
+        if self._asked is None or self.shown is None:
+            return "expdb compare"
+        runs = " ".join(map(self.main.session.short, self._asked.runs))
+        return f"expdb compare {runs}" + (" --over seed" if self.shown.seeds is not None else "")
+
     def on_mount(self) -> None:
         """Hide what is not asked for yet."""
         self.query_one("#patch").display = False
@@ -95,7 +109,7 @@ class CompareScreen(Page):
 
     def on_screen_resume(self) -> None:
         """Compare what is marked now."""
-        self.reload()
+        self._compare(is_new=False)
 
     def on_resize(self) -> None:
         """Fit the halves to the width."""
@@ -104,7 +118,20 @@ class CompareScreen(Page):
     # ------------------------------------------------------------------------------ reading
 
     def reload(self) -> None:
+        """Compare again, as the store is now."""
+        self._compare(is_new=True)
+
+    def tick(self) -> None:
+        """Compare again while one of the runs goes on, at most a tenth of the time."""
+        shown = self.shown
+        is_live = shown is not None and any(run.state.is_alive for run in shown.found.runs)
+        if is_live and time.monotonic() >= self._next_look:
+            self.reload()
+
+    def _compare(self, *, is_new: bool) -> None:
         """Read which runs are meant, and compare them."""
+        begun = time.monotonic()
+        self._next_look = begun + 600.0
         main, over = self.main, self._is_over
         marked, here = main.chosen.runs, main.run_at
         places = main.chosen_places()
@@ -124,7 +151,13 @@ class CompareScreen(Page):
 
         if self.shown is None:
             self.context([("comparing", "dim")])
-        self.read(ask, self._take, group="compare")
+
+        def take(found: Compared | str) -> None:
+            took = time.monotonic() - begun
+            self._next_look = time.monotonic() + max(LEAST_PAUSE_S, SHARE * took)
+            self._take(found)
+
+        self.read(ask, take, group="compare", is_new=is_new)
 
     def _take(self, found: Compared | str) -> None:
         is_empty = isinstance(found, str)
@@ -224,7 +257,7 @@ class CompareScreen(Page):
             self.say("over seeds these runs are one group, or one has no finished run")
             return
         self._is_over = shown.seeds is None
-        self.reload()
+        self._compare(is_new=False)
 
     def action_shift(self, by: int) -> None:
         """Show the other runs, where not all have a column."""

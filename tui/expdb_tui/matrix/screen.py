@@ -210,6 +210,8 @@ class MatrixScreen(Page):
         if runner is not None and runner.is_over:
             self._runner = None
             self.say(runner.said(), is_bad=runner.child.returncode != 0)
+            if runner.child.returncode == 0:
+                runner.log.unlink(missing_ok=True)
             self._next_look = 0.0
         if time.monotonic() >= self._next_look:
             self.reload()

@@ -68,6 +68,20 @@ def test_what_is_in_the_way_is_told(world: World) -> None:
     assert second
 
 
+def test_what_the_rollback_brought_is_taken_away_though_the_goal_ignores_it(world: World) -> None:
+    world.write({"made.txt": "by hand\n"})
+    world.commit()
+    first = world.run()
+    world.write({"made.txt": None, ".gitignore": "made.txt\n"})
+    world.commit()
+    roll_back(world, first)
+    assert (world.top / "made.txt").is_file()
+    assert ("delete", "made.txt") in [(one.action, one.path) for one in plan(world).paths]
+    with world.reader() as reader:
+        undo(reader, world.worktree)
+    assert not (world.top / "made.txt").exists()
+
+
 def test_of_a_ref_it_is_told_where_it_was(world: World) -> None:
     runs = [world.run(), world.run("exp01")]
     for run in runs:

@@ -145,7 +145,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
         store_root=store.root,
         exclude=goal.exclude,
         secret_files=goal.secret_files,
-        known_absent=_known_absent(worktree, goal),
+        known_absent=known_absent(worktree, goal),
         kept={} if goal.state is None else goal.state.raw,
         force=force,
     )
@@ -177,7 +177,7 @@ def _begin(store: Store, worktree: WorkTree, goal: Goal, op: str, *, force: bool
     )
 
 
-def _known_absent(worktree: WorkTree, goal: Goal) -> frozenset[str] | None:
+def known_absent(worktree: WorkTree, goal: Goal) -> frozenset[str] | None:
     """Return the paths that a saved state did not have on disk, unless its tree has them."""
     if goal.state is None or goal.state.index is None:
         return None

@@ -7,9 +7,10 @@ removed; the code that finds the plan is the code that carries it out.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from expdb.actions.plan import save_and_plan
@@ -64,8 +65,12 @@ def preview(
     store_root: Path,
     exclude: Sequence[str],
     secret_files: Sequence[str],
+    known_absent: frozenset[str] | None = None,
+    kept: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[PlanRow, ...], tuple[Blocked, ...]]:
     """Return the plan from the work tree as it stands to `tree`, and what blocks it.
+
+    `known_absent` and `kept` are as in `save_and_plan`: given on the way back.
 
     Raises:
         Refused: git's index has unresolved conflicts.
@@ -85,5 +90,7 @@ def preview(
             store_root=store_root,
             exclude=exclude,
             secret_files=secret_files,
+            known_absent=known_absent,
+            kept=kept,
         )
     return rows, blocked

@@ -84,8 +84,8 @@ def prepare(
         branch=worktree.branch(),
         head_commit=head_commit,
         num_edits=len(edits),
-        paths=_paths(rows, edits, head_commit),
-        blocked=_blocked(blocked),
+        paths=planned_paths(rows, edits, head_commit),
+        blocked=blocked_paths(blocked),
         own_paths=checks.own_paths(worktree, rows),
         config_of=other,
         config=config,
@@ -188,9 +188,10 @@ _NOTES = {
 }
 
 
-def _paths(
+def planned_paths(
     rows: Sequence[PlanRow], edits: dict[str, str], head_commit: str | None
 ) -> tuple[PlanPath, ...]:
+    """Return the paths of a plan, each with what it is now; `edits` is path -> git's letter."""
     at_head = "" if head_commit is None else f"committed in {head_commit[:7]}"
     found = []
     for row in rows:
@@ -205,7 +206,8 @@ def _paths(
     return tuple(found)
 
 
-def _blocked(blocked: Sequence[Blocked]) -> tuple[BlockedPath, ...]:
+def blocked_paths(blocked: Sequence[Blocked]) -> tuple[BlockedPath, ...]:
+    """Return what is in the way of a plan."""
     return tuple(
         BlockedPath(path=item.path, reason=item.reason, savable=item.can_save, loses=item.loses)
         for item in blocked

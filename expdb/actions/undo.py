@@ -34,6 +34,7 @@ from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Op
 from expdb.store.ops import read_ops
+from expdb.store.store import Store
 
 MIN_PREFIX = 4
 WORK_TREE_KINDS = ("rollback", "undo")
@@ -60,7 +61,24 @@ def undo(
         Corrupt: the store cannot be written.
     """
     started = time.monotonic()
-    store = reader.store
+    op = op_to_undo(reader.store, worktree, word, problems=problems)
+    if not is_of_tree(op) or worktree is None:
+        return replace(_undo_record(reader, worktree, op), seconds=time.monotonic() - started)
+    return _undo_tree(reader, worktree, op, started=started, force=force)
+
+
+def op_to_undo(
+    store: Store,
+    worktree: WorkTree | None,
+    word: str | None = None,
+    *,
+    problems: list[str] | None = None,
+) -> Op:
+    """Return the op that an undo takes back: the one called `word`, else the newest that stands.
+
+    Raises:
+        NotFound, Ambiguous, Refused: see `undo`.
+    """
     if worktree is not None:
         require_finished(worktree, store)
     history = History(read_ops(store.layout, problems=[] if problems is None else problems))
@@ -69,11 +87,9 @@ def undo(
     if op is None:
         raise NotFound("nothing to undo in this work tree", hint="expdb ops --all")
     _require_standing(history, op)
-    if not is_of_tree(op):
-        return replace(_undo_record(reader, worktree, op), seconds=time.monotonic() - started)
-    if worktree is None or op.work_tree != here:
+    if is_of_tree(op) and (worktree is None or op.work_tree != here):
         raise Refused(f"op {op.id} was made in another work tree", hint="undo it there")
-    return _undo_tree(reader, worktree, op, started=started, force=force)
+    return op
 
 
 def _undo_record(reader: Reader, worktree: WorkTree | None, op: Op) -> UndoResult:

@@ -14,13 +14,14 @@ from expdb.index.reader import Reader
 from expdb.model import Objective, RunAt
 from expdb.query.gates import group_results
 from expdb.query.measure import FIRST_GROUPS, HIDDEN
-from expdb.query.noise import noise_of
+from expdb.query.noise import classify, noise_of
 from expdb.query.rank import Chosen, ranked_by
-from expdb.query.results import Noise, RunRow
+from expdb.query.results import Noise, Outcome, RunRow
 from expdb.query.runs import run_rows
 from expdb.query.seed_results import SeedComparison, SeedGroup, SeedMetric
 from expdb.query.seeds import groups_of, key_of, mean_delta, mean_of, sd_of
 from expdb.store import candidates
+from expdb.store.direction import natural_mode
 
 
 def compare_seeds(
@@ -129,3 +130,15 @@ def _place(key: str) -> int:
     if group == "eval":
         return len(FIRST_GROUPS) + 1
     return FIRST_GROUPS.index(group) if group in FIRST_GROUPS else len(FIRST_GROUPS)
+
+
+def eval_outcome(metric: SeedMetric, at: int) -> Outcome | None:
+    """Return how a group's mean of an evaluation stands to the first group's.
+
+    As with single runs, the direction is that of the name; None where that has none, or where no
+    spread of seeds is known.
+    """
+    delta, mode = metric.deltas[at], natural_mode(metric.key)
+    if delta is None or delta.half_width is None or mode is None:
+        return None
+    return classify(delta.value, mode, delta.half_width)

@@ -72,3 +72,44 @@ def own_session(tui_folder: Path, tmp_path: Path) -> Session:
 def empty_session(tmp_path: Path) -> Session:
     """A store without a run."""
     return Session(store=open_store(tmp_path / "runs", create=True), directory=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def lab_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git project with declared experiments and ten runs; tests only read it."""
+    import shutil
+
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copy(Path(__file__).parent / "lab_project.py", folder / "lab.py")
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "lab.py"]
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return folder
+
+
+def session_of(folder: Path) -> Session:
+    """The store of a project, with its work tree."""
+    from expdb.git.worktree import WorkTree, find_worktree
+
+    def worktree() -> WorkTree | None:
+        found = find_worktree(folder)
+        return found if isinstance(found, WorkTree) else None
+
+    return Session(store=open_store(folder / "runs"), directory=folder, worktree_of=worktree)
+
+
+@pytest.fixture
+def lab(lab_folder: Path) -> Session:
+    """The project of declared experiments."""
+    return session_of(lab_folder)
+
+
+@pytest.fixture
+def own_lab(lab_folder: Path, tmp_path: Path) -> Session:
+    """A copy of that project, to be changed."""
+    import shutil
+
+    shutil.copytree(lab_folder, tmp_path / "lab", symlinks=True)
+    return session_of(tmp_path / "lab")

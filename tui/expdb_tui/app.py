@@ -20,8 +20,12 @@ from expdb.query.paging import Alarm, RunOrder
 from expdb.signs import STATE_GLYPHS
 from expdb.text import plain
 from expdb_tui.chosen import Chosen
+from expdb_tui.compare.screen import CompareScreen
+from expdb_tui.goback.flow import go_back
+from expdb_tui.history.screen import HistoryScreen
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
+from expdb_tui.matrix.screen import MatrixScreen
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.plot.screen import PlotScreen
 from expdb_tui.run.screen import RunScreen
@@ -55,13 +59,24 @@ class ExpdbApp(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar[dict[str, Any]] = {"runs": RunsScreen, "run": RunScreen, "plot": PlotScreen}
+    MODES: ClassVar[dict[str, Any]] = {
+        "runs": RunsScreen,
+        "run": RunScreen,
+        "compare": CompareScreen,
+        "plot": PlotScreen,
+        "matrix": MatrixScreen,
+        "history": HistoryScreen,
+    }
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
         Binding("1", "go('runs')", show=False),
         Binding("2", "go('run')", show=False),
+        Binding("3,d", "go('compare')", show=False),
         Binding("4", "go('plot')", show=False),
+        Binding("5", "go('matrix')", show=False),
+        Binding("6", "go('history')", show=False),
+        Binding("G", "go_back", show=False),
         Binding("escape", "leave", show=False),
         Binding("ctrl+r", "reload", show=False),
         Binding("colon", "verb", show=False),
@@ -133,25 +148,54 @@ class ExpdbApp(App[None]):
             live_sign=self.life.live_sign,
             failed_sign=self.life.failed_sign,
         )
-        self.screen.query_one("#header").refresh()
+        self._renew_header()
         if new:
             self.bell()
             said = ", ".join(f"{alarm.name} {alarm.rule} at {alarm.step}" for alarm in new[:3])
             self._say(said)
 
+    def _renew_header(self) -> None:
+        # A dialog has none, and a screen that is only just being made has none yet.
+        for header in self.screen.query("#header"):
+            header.refresh()
+
     def tick(self) -> None:
         """Look at the store, and let the header's age go on."""
         page = self.screen
-        if isinstance(page, Page):
-            page.query_one("#header").refresh()
+        self._renew_header()
+        if isinstance(page, Page) and page.is_mounted:
             page.tick()
 
     def action_go(self, mode: str) -> None:
-        """Show one of the screens; it begins with the run that the screen before it was at."""
+        """Show one of the screens; it is about the run that the present one has its cursor on."""
+        page = self.screen
+        if not isinstance(page, Page):
+            return
+        if page.run_here is not None:
+            self.opened = page.run_here
+        if self.current_mode == mode:
+            page.reload()
+        else:
+            self.switch_mode(mode)
+
+    def action_go_back(self) -> None:
+        """Show the plan of a rollback to the run of the screen."""
         page = self.screen
         if isinstance(page, Page) and page.run_here is not None:
-            self.opened = page.run_here
-        self.switch_mode(mode)
+            self.go_back(page.run_here)
+
+    def go_back(self, run: str, step: int | None = None) -> None:
+        """Show the plan of a rollback to a run, at a step or at its best one; ask, carry it out."""
+        page = self.screen
+        if isinstance(page, Page):
+            go_back(page, run, step)
+
+    async def list_runs(self, filter: str) -> None:
+        """Show the runs that a filter selects."""
+        await self.switch_mode("runs")
+        if isinstance(self.screen, RunsScreen):
+            self.screen.filter = filter
+            self.screen.reload()
 
     def action_leave(self) -> None:
         """Leave what is open on the screen."""

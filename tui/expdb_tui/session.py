@@ -18,6 +18,7 @@ from pathlib import Path
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader, open_reader
 from expdb.model import RunAt
+from expdb.store.head import read_head
 from expdb.store.store import Store
 
 
@@ -52,6 +53,17 @@ class Session:
                 self._reader = open_reader(self.store)
                 self.id_cells = self._reader.id_length
             yield self._reader
+
+    def head_now(self) -> RunAt | None:
+        """Return where the work tree came from, as its own file says; None where it follows the
+        baseline.
+
+        Raises:
+            Corrupt: the file is damaged.
+        """
+        worktree = self.worktree_of()
+        head = None if worktree is None else read_head(worktree.git_dir)
+        return None if head is None else head.at
 
     def close(self) -> None:
         """Give the last look up."""

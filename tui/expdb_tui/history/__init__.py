@@ -1,0 +1,1 @@
+"""Lineage and operations: where runs come from, and what was changed."""

@@ -1,0 +1,1 @@
+"""Experiments by seeds: what is done, stale, missing, and what came of it."""

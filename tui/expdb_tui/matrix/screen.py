@@ -1,0 +1,267 @@
+"""Screen 5, Matrix: what is declared, by experiment and seed; what is done, stale, missing.
+
+Invariant: the cursor stays on its experiment and seed when the store changes; nothing runs before
+its plan was shown.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from expdb.actions.run.plan import plan_run
+from expdb.actions.run.results import RunPlan
+from expdb.index.reader import Reader
+from expdb.query.status_results import StatusRow
+from expdb_tui.ink import Piece
+from expdb_tui.matrix.cells import counts_of
+from expdb_tui.matrix.detail import detail_rows
+from expdb_tui.matrix.plan import Runner, plan_shown, start
+from expdb_tui.matrix.reading import MatrixRead, read_matrix
+from expdb_tui.matrix.table import CellTable, MatrixLines
+from expdb_tui.screens.page import Page
+from expdb_tui.widgets.lineview import LineView
+from expdb_tui.widgets.plan_dialog import CONFIRMED, PlanDialog
+from expdb_tui.widgets.rowtable import RowTable
+
+SHARE = 10
+"""Looks at the store take at most one tenth of the time."""
+LEAST_PAUSE_S = 2.0
+SAY_EVERY_S = 0.1
+RUNNABLE = ("missing", "crashed", "preempted")
+
+
+class MatrixScreen(Page):
+    """Experiments by seeds."""
+
+    NUMBER = 5
+    KEYS = (
+        ("enter", "runs"), ("R", "run what is missing"), ("d", "compare"), ("G", "go back"),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "run_missing", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: MatrixRead | None = None
+        self._runner: Runner | None = None
+        self._next_look = 0.0
+        self._said_at = 0.0
+
+    def body(self) -> ComposeResult:
+        """Lay out the table and what is said of a cell."""
+        yield CellTable(id="matrix")
+        yield LineView(id="cell")
+        yield LineView(id="empty")
+
+    @property
+    def table(self) -> CellTable:
+        """The rows."""
+        return self.query_one("#matrix", CellTable)
+
+    @property
+    def cell(self) -> StatusRow | None:
+        """The cell under the cursor."""
+        row = self.table.row
+        return row.cells[self.table.column] if row and self.table.column < len(row.cells) else None
+
+    @property
+    def run_here(self) -> str | None:
+        """The run of the cell under the cursor."""
+        cell = self.cell
+        return cell.run.id if cell is not None and cell.run is not None else None
+
+    @property
+    def command(self) -> str:
+        """The command line of what is shown."""
+        return "expdb status"
+
+    def on_mount(self) -> None:
+        """Prepare the table."""
+        self.query_one("#empty").display = False
+        self.context([("reading what is declared", "dim")])
+        self.table.focus()
+
+    def on_screen_resume(self) -> None:
+        """Read what is declared now."""
+        self.reload()
+
+    def on_resize(self) -> None:
+        """Fit what is said of the cell to the new size."""
+        self._fit()
+        self._show_cell()
+
+    def _fit(self) -> None:
+        # The rest is for what is said of the cell: six rows at least.
+        table = self.table
+        table.styles.height = len(table.lines) + 1
+        table.styles.max_height = max(4, self.app.size.height - 3 - 6)
+
+    # ------------------------------------------------------------------------------ reading
+
+    def reload(self) -> None:
+        """Read what is declared, and how it stands."""
+        main, begun = self.main, time.monotonic()
+        session, head = main.session, main.head
+        self._next_look = begun + 600.0
+
+        def tick(done: int, total: int) -> None:
+            now = time.monotonic()
+            if now - self._said_at > SAY_EVERY_S or done == total:
+                self._said_at = now
+                self.app.call_from_thread(self._say_progress, done, total)
+
+        def ask(reader: Reader) -> MatrixRead | None:
+            worktree = session.worktree_of()
+            top = worktree.top if worktree is not None else None
+            return read_matrix(reader, directory=session.directory, top=top, head=head, tick=tick)
+
+        def take(found: MatrixRead | None) -> None:
+            took = time.monotonic() - begun
+            self._next_look = time.monotonic() + max(LEAST_PAUSE_S, SHARE * took)
+            self._take(found)
+
+        self.read(ask, take, group="matrix", is_new=True)
+
+    def _say_progress(self, done: int, total: int) -> None:
+        if self.is_mounted:
+            self.context([(f"composing {done} of {total} experiments", "dim")])
+
+    def _take(self, found: MatrixRead | None) -> None:
+        main, table = self.main, self.table
+        before = table.row
+        self.found = found
+        self.query_one("#empty").display = found is None
+        table.display = found is not None
+        self.query_one("#cell").display = found is not None
+        if found is None:
+            self.context([("Matrix", "text+bold")])
+            self._show_empty()
+            return
+        lines = MatrixLines(found.matrix, main.marks, ascii=main.is_ascii)
+        names = [row.name for row in found.matrix.rows]
+        at = names.index(before.name) if before is not None and before.name in names else 0
+        table.show(lines, cursor=at)
+        table.column = min(table.column, max(0, len(found.matrix.seeds) - 1))
+        self._fit()
+        self._say_context()
+        self._show_cell()
+
+    def _say_context(self) -> None:
+        found = self.found
+        if found is None:
+            return
+        matrix = found.matrix
+        by = "x" if self.main.is_ascii else "×"
+        what = f"{len(matrix.rows)} experiments {by} {len(matrix.seeds)} seeds"
+        left: list[Piece] = [(what, "text+bold"), *counts_of(matrix, self.main.is_ascii)]
+        if matrix.num_others and self.app.size.width >= 100:
+            left.append((f"   and {matrix.num_others} that nothing declares", "dim"))
+        self.context(left, self._to_run(found))
+
+    def _to_run(self, found: MatrixRead) -> list[Piece]:
+        if self._runner is not None:
+            return [("running what was missing", "accent")]
+        count = sum(found.matrix.counts.get(state, 0) for state in RUNNABLE)
+        return [("R", "accent"), (f" runs {count}", "dim")] if count else []
+
+    def _show_empty(self) -> None:
+        rows: list[list[Piece]] = [
+            [],
+            [("  No experiments are declared here.", "text+bold")],
+            [],
+            [
+                ("  conf/exp/NAME.yaml", "accent"),
+                ("          declares one; its seeds are those of", "dim"),
+            ],
+            [("  hydra.sweeper.params", "accent"), ("        in that file", "dim")],
+            [("  expdb init --project", "accent"), ("        writes a first one", "dim")],
+        ]
+        self.query_one("#empty", LineView).show(lambda width, height: rows)
+
+    @on(RowTable.Moved)
+    def moved(self) -> None:
+        """Say how the cell under the cursor stands."""
+        self._show_cell()
+
+    def _show_cell(self) -> None:
+        row, found = self.table.row, self.found
+        if row is None or found is None:
+            return
+        cell, seeds, at = self.cell, found.matrix.seeds, self.table.column
+        seed = seeds[at] if at < len(seeds) else None
+        marks, objective = self.main.marks, found.matrix.objective
+
+        def layout(width: int, height: int) -> list[list[Piece]]:
+            rows = detail_rows(
+                row, cell, seed, found.declared, objective,
+                width=width, height=height - 1, marks=marks,
+            )  # fmt: skip
+            return [[], *map(list, rows)]
+
+        self.query_one("#cell", LineView).show(layout)
+
+    def tick(self) -> None:
+        """Look whether something has changed, and whether what runs has ended."""
+        runner = self._runner
+        if runner is not None and runner.is_over:
+            self._runner = None
+            self.say(runner.said(), is_bad=runner.child.returncode != 0)
+            if runner.child.returncode == 0:
+                runner.log.unlink(missing_ok=True)
+            self._next_look = 0.0
+        if time.monotonic() >= self._next_look:
+            self.reload()
+
+    # ------------------------------------------------------------------------------ keys
+
+    @on(RowTable.Opened)
+    async def opened(self) -> None:
+        """List the runs of the cell."""
+        row, cell = self.table.row, self.cell
+        if row is None or cell is None or cell.run is None:
+            self.say(
+                "there is no run of this yet" if cell is not None else "nothing is declared here"
+            )
+            return
+        name = row.name.replace("'", "''")
+        seed = f" and seed = {cell.seed}" if cell.seed is not None else ""
+        await self.main.list_runs(f"name = '{name}'{seed}")
+
+    def action_run_missing(self) -> None:
+        """Show what would be run; on confirming run it in a process of its own."""
+        found = self.found
+        if found is None:
+            return
+        if self._runner is not None:
+            self.say("what was missing is being run", is_bad=True)
+            return
+
+        def ask(reader: Reader) -> RunPlan:
+            return plan_run(reader, found.declared, places=found.places)
+
+        self.read(ask, self._ask_run, group="plan", is_new=True)
+
+    def _ask_run(self, plan: RunPlan) -> None:
+        def answered(answer: str | None) -> None:
+            if answer == CONFIRMED:
+                self._run(plan)
+
+        self.app.push_screen(PlanDialog(plan_shown(plan, self.main.marks)), answered)
+
+    def _run(self, plan: RunPlan) -> None:
+        session = self.main.session
+        try:
+            self._runner = start(session.store, session.directory, len(plan.jobs))
+        except OSError as error:
+            self.say(f"expdb run cannot be started: {error}", is_bad=True)
+            return
+        self.say(f"running; what it says: {self._runner.log}")
+        self._say_context()
+
+    def action_back(self) -> None:
+        """Go back to the runs."""
+        self.main.action_go("runs")

@@ -1,0 +1,186 @@
+"""A plan and the question whether to carry it out: what every screen that writes asks with.
+
+`Cancel` has the focus, so that keys typed ahead confirm nothing; no letter confirms. A plan without
+a deed says why nothing can be done, and has no second button.
+
+Invariant: the buttons stay while the plan scrolls; esc leaves everything as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widget import Widget
+
+from expdb.text import cells, plain
+from expdb_tui.ink import Piece, fit, strip, width_of
+from expdb_tui.widgets.scrolled import Scrolled
+
+if TYPE_CHECKING:
+    from expdb_tui.app import ExpdbApp
+
+WIDEST: Final = 86
+LEAST_LABEL: Final = 9
+CONFIRMED: Final = "confirmed"
+CANCELLED: Final = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanShown:
+    """What a dialog shows."""
+
+    title: Sequence[Piece]
+    pairs: Sequence[tuple[str, Sequence[Piece]]]
+    """(label, value); an empty label goes on below the last one."""
+    deed: str = ""
+    """What is done on confirming; empty where nothing can be."""
+    keys: Sequence[tuple[str, str]] = ()
+    """Further keys and what they say; the dialog ends with the key."""
+
+    def rows(self) -> list[Sequence[Piece]]:
+        """Return the plan as rows."""
+        wide = max([LEAST_LABEL, *(cells(label) + 2 for label, _ in self.pairs)])
+        out: list[Sequence[Piece]] = [list(self.title), []]
+        for label, value in self.pairs:
+            out.append([*fit([(plain(label), "dim")], wide), *value])
+        return out
+
+
+class Buttons(Widget, can_focus=True):
+    """Cancel, and the deed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab,right", "turn(1)", show=False, priority=True),
+        Binding("shift+tab,left", "turn(-1)", show=False, priority=True),
+        Binding("enter", "press", show=False),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("pageup", "scroll(-8)", show=False),
+        Binding("pagedown", "scroll(8)", show=False),
+    ]
+    DEFAULT_CSS = "Buttons { height: 1; }"
+
+    def __init__(self, plan: PlanShown) -> None:
+        super().__init__(id="buttons")
+        self._plan = plan
+        self._names = ["Cancel" if plan.deed else "Close", *([plan.deed] if plan.deed else [])]
+        self.chosen = 0
+        """Which button has the focus; 0 is Cancel."""
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the buttons, and the keys where there is room."""
+        app = cast("ExpdbApp", self.app)
+        pieces: list[Piece] = []
+        has_colours = bool(app.palette.bg)
+        for at, name in enumerate(self._names):
+            colour = "warn" if at else "accent"
+            if at == self.chosen:
+                pieces.append((f" {name} ", f"bg+bold+on-{colour if has_colours else 'accent'}"))
+            elif has_colours:
+                pieces.append((f" {name} ", f"{'warn' if at else 'text'}+on-sel"))
+            else:
+                pieces.append((f"[{name}]", "text"))
+            pieces.append(("  ", ""))
+        keys: list[Piece] = []
+        confirm = [("tab enter", self._plan.deed.lower())] if self._plan.deed else []
+        away = ("esc", "cancel" if self._plan.deed else "close")
+        for key, said in (*self._plan.keys, *confirm, away):
+            keys += [(key, "accent"), (f" {said}  ", "dim")]
+        room = self.size.width - width_of(pieces)
+        if width_of(keys) <= room:
+            pieces += [(" " * (room - width_of(keys)), ""), *keys]
+        return strip(pieces, self.size.width, app.palette, ground="surface")
+
+    def render(self) -> str:
+        """Return nothing: `render_line` draws."""
+        return ""
+
+    def action_turn(self, by: int) -> None:
+        """Go to the other button."""
+        self.chosen = (self.chosen + by) % len(self._names)
+        self.refresh()
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll the plan."""
+        self.screen.query_one("#plan", Scrolled).action_scroll_by(by)
+
+    def action_press(self) -> None:
+        """Answer with the button that has the focus."""
+        cast("PlanDialog", self.screen).dismiss(CONFIRMED if self.chosen else CANCELLED)
+
+    def on_click(self, event: events.Click) -> None:
+        """Answer with the button that was clicked."""
+        start = 0
+        for at, name in enumerate(self._names):
+            end = start + cells(name) + 2
+            if start <= event.x < end:
+                self.chosen = at
+                self.action_press()
+                return
+            start = end + 2
+
+
+class PlanDialog(ModalScreen[str]):
+    """Shows a plan; ends with `confirmed`, with one of its keys, or with nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    DEFAULT_CSS = """
+    PlanDialog { align: center middle; }
+    PlanDialog #dialog { background: $surface; border: round $accent; padding: 1 2 0 2; }
+    PlanDialog #plan { height: 1fr; }
+    PlanDialog Buttons { margin: 1 0; }
+    """
+
+    def __init__(self, plan: PlanShown) -> None:
+        super().__init__()
+        self.plan = plan
+
+    def compose(self) -> ComposeResult:
+        """Lay out the plan above the buttons."""
+        with Vertical(id="dialog"):
+            yield Scrolled(id="plan", ground="surface")
+            yield Buttons(self.plan)
+
+    def on_mount(self) -> None:
+        """Show the plan, with the focus on Cancel."""
+        rows = self.plan.rows()
+        view = self.query_one("#plan", Scrolled)
+        view.can_focus = False
+        view.show(lambda width, height: rows)
+        self.query_one(Buttons).focus()
+        app = cast("ExpdbApp", self.app)
+        if not app.palette.bg:
+            for part in self.query("*"):
+                part.styles.background = "ansi_default"
+        if app.is_ascii:
+            self.query_one("#dialog").styles.border = ("ascii", self.app.theme_variables["accent"])
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Fit the screen."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width, height = self.app.size
+        box = self.query_one("#dialog")
+        box.styles.width = min(max(20, width - 4), WIDEST)
+        # Border, one row of air above, and the buttons with a row above and below.
+        box.styles.height = min(len(self.plan.rows()) + 6, max(9, height - 2))
+
+    def on_key(self, event: events.Key) -> None:
+        """End with one of the plan's own keys."""
+        if event.key in [key for key, _ in self.plan.keys]:
+            event.stop()
+            self.dismiss(event.key)
+
+    def action_cancel(self) -> None:
+        """Leave everything as it is."""
+        self.dismiss(CANCELLED)

@@ -41,7 +41,7 @@ def read(lab_folder) -> MatrixRead:
 
 
 def test_rows_of_every_width(read: MatrixRead) -> None:
-    for width in (40, 52, 66, 80, 100, 118, 160):
+    for width in (40, 52, 66, 80, 100, 118, 160, 200):
         grid = grid_of(read.matrix, width)
         for marks in (UNICODE, ASCII):
             rows = [head_of(read.matrix, grid, marks)]
@@ -71,6 +71,11 @@ def test_cells_say_state_and_objective(read: MatrixRead) -> None:
     assert rows["baseline"].split()[8:] == ["1.862", "±0.010", "0"]
     assert rows["exp01"].split()[-4:] == ["2.032", "±0.005", "+0.170", "▼"]
     assert rows["exp06_moe"].split()[1:5] == ["↻", "1.857", "◌", "◌"]
+    wide = grid_of(read.matrix, 200)
+    moe = next(row for row in read.matrix.rows if row.name == "exp06_moe")
+    said = text(line_of(read.matrix, moe, wide, UNICODE, cursor=None, ascii=False))
+    assert said.rstrip().endswith("model.gamma 0 → 0.01")
+    assert grid_of(read.matrix, 120).why == 0
     assert rows["exp07_leak"].split()[1:3] == ["✗", "@150"]
 
 

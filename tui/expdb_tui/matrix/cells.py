@@ -11,19 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expdb import digest
 from expdb.query.matrix_results import Matrix, MatrixRow
 from expdb.query.results import Outcome
 from expdb.query.status_results import StatusRow
 from expdb.signs import STATE_GLYPHS
-from expdb.text import band, cells, decimals_for, metric, plain, signed
+from expdb.text import band, cells, config_value, decimals_for, metric, plain, signed
 from expdb_tui.ink import Piece, fit
 from expdb_tui.marks import OUTCOME_ROLES, Marks
 from expdb_tui.plotting.axis import Axis
 from expdb_tui.runs.cells import ROLES
 
 CELL = 8
-WIDE, SPREAD, MEANS, DELTAS = 100, 116, 64, 50
-"""Widths from which on cells have more air, and spread, means and differences are shown."""
+WIDE, WHY, SPREAD, MEANS, DELTAS = 100, 158, 116, 64, 50
+"""Widths from which on cells have more air, and why a row is stale, the spread, means and
+differences are shown.
+"""
 NAME = (12, 28)
 MEAN_CELLS, DELTA_CELLS = 14, 8
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -50,6 +53,8 @@ class Grid:
     has_delta: bool
     spread: int
     """Cells of the spread; 0 shows none."""
+    why: int = 0
+    """Cells of why a row is stale; 0 shows none."""
 
 
 def grid_of(matrix: Matrix, width: int) -> Grid:
@@ -67,11 +72,13 @@ def grid_of(matrix: Matrix, width: int) -> Grid:
         shown -= 1
     left = room - name - shown * (CELL + gap) - more
     spread = min(44, left - 3) if width >= SPREAD and left >= 14 else 0
+    why = left - spread - 4 if width >= WHY and spread and left - spread >= 24 else 0
     if not spread:
         name = min(max(name, longest), name + max(0, left))
     return Grid(
-        name=name, gap=gap, num_seeds=shown, has_mean=has_mean, has_delta=has_delta, spread=spread
-    )
+        name=name, gap=gap, num_seeds=shown, has_mean=has_mean, has_delta=has_delta,
+        spread=spread, why=why,
+    )  # fmt: skip
 
 
 def counts_of(matrix: Matrix, ascii: bool) -> list[Piece]:
@@ -107,6 +114,8 @@ def head_of(matrix: Matrix, grid: Grid, marks: Marks) -> list[Piece]:
     if grid.spread:
         said = [("  spread, log   ", "dim"), (marks.divider, "rule2"), (" baseline", "dim")]
         out += fit(said, grid.spread + 2)
+    if grid.why:
+        out += [("  ", ""), *fit([("why stale", "dim")], grid.why)]
     return out
 
 
@@ -140,6 +149,29 @@ def line_of(
     out += [(" ", ""), _sign(row, marks)]
     if grid.spread:
         out += [("  ", ""), *spread_of(matrix, row, grid.spread, marks)]
+    if grid.why:
+        out += [("  ", ""), *fit(_why(row, marks), grid.why, ellipsis=marks.ellipsis)]
+    return out
+
+
+def _why(row: MatrixRow, marks: Marks) -> list[Piece]:
+    """Return the first cause of the first stale run of a row, and how many more there are."""
+    reasons = next((cell.reasons for cell in row.cells if cell and cell.reasons), ())
+    if not reasons:
+        return []
+    first = reasons[0]
+    out: list[Piece] = [(plain(first.key or first.name), "text")]
+    if first.kind == "file":
+        out.append((" edited", "dim"))
+    else:
+        arrow = "->" if marks.rule == "-" else "→"
+        old, new = (
+            "-" if value is digest.ABSENT else config_value(value, 16)
+            for value in (first.old, first.new)
+        )
+        out += [(f" {plain(old)} {arrow} ", "dim"), (plain(new), "text")]
+    if len(reasons) > 1:
+        out.append((f"  and {len(reasons) - 1} more", "dim"))
     return out
 
 

@@ -18,6 +18,7 @@ from expdb.actions.rollback import blocked_paths, planned_paths
 from expdb.actions.undo import op_to_undo, undo_goal
 from expdb.errors import Refused
 from expdb.git.diff import has_object
+from expdb.git.status import read_edits
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Op, RunAt
@@ -77,7 +78,7 @@ def _of_tree(reader: Reader, worktree: WorkTree, op: Op) -> UndoPlan:
         kept=state.raw,
     )
     blocked = (*checks.store_paths(reader.store, worktree, rows), *blocked)
-    edits = dict((path, letter) for letter, path in worktree.edits())
+    edits = dict((path, letter) for letter, path in read_edits(worktree))
     return UndoPlan(
         op=op,
         is_of_tree=True,

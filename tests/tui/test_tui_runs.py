@@ -26,7 +26,7 @@ def test_runs_stand_newest_first_with_their_difference(session: Session) -> None
         assert lines[1].startswith(" 3 runs   baseline ")
         assert lines[2].split() == ["experiment", "s", "step", "val/loss", "Δ", "base", "!", "age"]
         assert "\\x1b[31m[red]odd" in rows[0]
-        assert rows[0].split()[-2] == "NaN"
+        assert rows[0].split()[-3:-1] == ["NaN", "1"]
         assert rows[1].split()[:6] == ["✓", "exp01", "0", "10", "2.028", "+0.180"]
         assert "▼" in rows[1]
         assert rows[2].split()[:6] == ["●", "✓", "baseline", "0", "10", "1.848"]

@@ -12,6 +12,7 @@ from expdb.actions.ops import op_rows
 from expdb.actions.results import OpRow
 from expdb.errors import ExpdbError
 from expdb.git.command import GitError
+from expdb.git.status import read_edits
 from expdb.git.worktree import WorkTree
 from expdb.index.reader import Reader
 from expdb.model import Run, RunAt
@@ -71,7 +72,7 @@ def read_history(
 
 def _edits(worktree: WorkTree | None) -> int | None:
     try:
-        return None if worktree is None else len(worktree.edits())
+        return None if worktree is None else len(read_edits(worktree))
     except (GitError, OSError):
         return None
 

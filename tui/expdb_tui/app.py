@@ -11,27 +11,23 @@ import subprocess
 import sys
 from typing import Any, ClassVar
 
-from textual.app import App, SuspendNotSupported
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.theme import Theme
 
-from expdb.model import RunAt
 from expdb.query.paging import Alarm, RunOrder
-from expdb.signs import STATE_GLYPHS
-from expdb.text import plain
-from expdb_tui.chosen import Chosen
 from expdb_tui.compare.screen import CompareScreen
 from expdb_tui.goback.flow import go_back
 from expdb_tui.history.screen import HistoryScreen
 from expdb_tui.life import Life
-from expdb_tui.marks import Marks, marks
 from expdb_tui.matrix.screen import MatrixScreen
-from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.palette import Depth, Ground, Palette
 from expdb_tui.plot.screen import PlotScreen
 from expdb_tui.run.screen import RunScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
-from expdb_tui.session import Session, now_ms
+from expdb_tui.session import Session
+from expdb_tui.shared import Shared
 from expdb_tui.widgets.prompt import Prompt
 
 TICK_S = 1.0
@@ -54,7 +50,7 @@ def _theme(palette: Palette) -> Theme:
     )
 
 
-class ExpdbApp(App[None]):
+class ExpdbApp(Shared):
     """What `expdb tui` runs."""
 
     CSS_PATH = "app.tcss"
@@ -91,21 +87,9 @@ class ExpdbApp(App[None]):
         depth: Depth = "true",
         run: str | None = None,
     ) -> None:
-        super().__init__()
-        self.session = session
+        super().__init__(session, ascii=ascii, ground=ground, depth=depth)
         self._first_run = run
-        self.is_ascii = ascii
-        self.marks: Marks = marks(ascii)
-        self.palette: Palette = ALL[ground, depth]
-        self.chosen = Chosen()
-        self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
-        self.head: RunAt | None = None
-        self.order: RunOrder | None = None
-        self.started_ms = now_ms()
         self._alarms: set[Alarm] = set()
-        self.opened: str | None = None
-        """The run that was pointed at last: what screen 2 shows."""
-        self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
         self.animation_level = "none"
 
     def on_mount(self) -> None:
@@ -121,20 +105,6 @@ class ExpdbApp(App[None]):
     def on_unmount(self) -> None:
         """Give the last look at the store up."""
         self.session.close()
-
-    def glyph(self, state: str) -> str:
-        """Return the glyph of a state."""
-        look = STATE_GLYPHS[state]
-        return look.ascii if self.is_ascii else look.glyph
-
-    @property
-    def is_higher_better(self) -> bool:
-        """Whether the objective of the list is to be high."""
-        return self.order is not None and self.order.mode == "max"
-
-    def chosen_places(self) -> dict[str, int]:
-        """Return the marked runs with their places among the series."""
-        return {run: place for run in self.chosen.runs if (place := self.chosen.place(run))}
 
     def take_life(self, order: RunOrder) -> None:
         """Take what a look at the store found, for the header of all screens."""

@@ -11,7 +11,7 @@ from expdb_tui.ink import strip
 from expdb_tui.widgets.rowtable import RowTable
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 
 class Lineage(RowTable):
@@ -35,6 +35,6 @@ class OpTable(RowTable):
         at = int(self.scroll_offset.y) + y - 1
         if self.has_focus or at != self.cursor or not 0 <= at < len(self.lines):
             return super().render_line(y)
-        app, width = cast("ExpdbApp", self.app), self.size.width
+        app, width = cast("Shared", self.app), self.size.width
         pieces = [(" ", ""), *self.lines.line(at, width - 1)]
         return strip(pieces, width, app.palette, ellipsis=app.marks.ellipsis)

@@ -20,7 +20,7 @@ from expdb_tui.matrix.cells import CELL, Grid, grid_of, head_of, line_of
 from expdb_tui.widgets.rowtable import RowTable
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 
 class MatrixLines:
@@ -91,7 +91,7 @@ class CellTable(RowTable):
         is_here = y > 0 and at == self.cursor and at < len(lines)
         if not is_here or not isinstance(lines, MatrixLines):
             return super().render_line(y)
-        app, width = cast("ExpdbApp", self.app), self.size.width
+        app, width = cast("Shared", self.app), self.size.width
         signs = app.marks
         first = (signs.cursor if self.has_focus else " ", "accent")
         pieces = [first, *lines.line_at(at, width - 1, self.column)]

@@ -26,12 +26,12 @@ from expdb_tui.run.head import head_line, tab_line
 from expdb_tui.run.layers import LayersTab
 from expdb_tui.run.log import LogTab
 from expdb_tui.run.pins import PinsTab
+from expdb_tui.run.place import TabPlace
 from expdb_tui.run.tab import Tab
 from expdb_tui.run.tabbar import TabBar
 from expdb_tui.run.texts import CodeTab, SamplesTab
 from expdb_tui.run.weights import CheckpointsTab
 from expdb_tui.screens.help import HelpScreen
-from expdb_tui.screens.page import Page
 from expdb_tui.session import now_ms
 from expdb_tui.widgets.frame import KeyBar
 from expdb_tui.widgets.lineview import Layout, LineView
@@ -53,7 +53,7 @@ SHARE = 10
 ARROWS = {"↑↓": "up/down", "←→": "left/right"}
 
 
-class RunScreen(ControlKey, Page):
+class RunScreen(ControlKey, TabPlace):
     """One run."""
 
     NUMBER = 2
@@ -191,6 +191,10 @@ class RunScreen(ControlKey, Page):
                 id_cells=self.main.session.id_cells,
             )  # fmt: skip
             self.context(left, right)
+
+    def is_open(self, tab: object) -> bool:
+        """Tell whether a tab is the one that is shown."""
+        return self.tab is tab
 
     def say_tabs(self) -> None:
         """Say which tabs there are, and what the keys of the open one are."""

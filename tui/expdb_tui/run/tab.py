@@ -6,15 +6,13 @@ Invariant: a tab draws from what was read; its keys do nothing before that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from expdb.index.reader import Reader
 from expdb_tui.ink import Piece
 from expdb_tui.run.facts import Facts
 from expdb_tui.run.head import TabLook
-
-if TYPE_CHECKING:
-    from expdb_tui.run.screen import RunScreen
+from expdb_tui.run.place import TabPlace
 
 Answer = TypeVar("Answer")
 
@@ -28,7 +26,7 @@ class Tab:
     TEACHES: ClassVar[tuple[str, str]] = ("", "")
     """What is missing, and the line of code that logs it."""
 
-    def __init__(self, screen: RunScreen) -> None:
+    def __init__(self, screen: TabPlace) -> None:
         self.screen = screen
 
     @property
@@ -82,7 +80,7 @@ class Tab:
         run = self.facts.run.id
 
         def take(found: Answer) -> None:
-            if self.screen.run_here == run and self.screen.tab is self:
+            if self.screen.run_here == run and self.screen.is_open(self):
                 then(found)
 
         self.screen.read(question, take, group="tab")

@@ -13,7 +13,7 @@ from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.plotview import PlotView
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 BESIDE, BELOW = 160, 30
 """From this width the preview is at the right, from this height below."""
@@ -54,7 +54,7 @@ class PreviewPane(Vertical):
     def show(self, preview: Preview) -> None:
         """Show what was read of a run."""
         self.preview = preview
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         title, tail = title_of(preview, app.marks)
         self.query_one("#preview-title", LineView).show(
             lambda width, height: [titled([(" ", ""), *title], width, app.marks.rule, tail)]

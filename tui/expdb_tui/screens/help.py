@@ -17,7 +17,7 @@ from expdb_tui.runs.cells import ROLES
 from expdb_tui.widgets.lineview import LineView
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 Keys = Sequence[tuple[str, str]]
 EVERYWHERE: Keys = (
@@ -62,7 +62,7 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(LineView).show(self._rows)
 
     def _rows(self, width: int, height: int) -> list[list[Piece]]:
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         left: list[list[Piece]] = [[("This screen", "text+bold")]]
         left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in self._keys]
         left += [[], [("Everywhere", "text+bold")]]

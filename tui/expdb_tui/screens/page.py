@@ -31,7 +31,7 @@ from expdb_tui.widgets.frame import Bar, Header, KeyBar
 from expdb_tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 Answer = TypeVar("Answer")
 
@@ -52,9 +52,9 @@ class Page(Screen[None]):
     ]
 
     @property
-    def main(self) -> ExpdbApp:
+    def main(self) -> Shared:
         """The app."""
-        return cast("ExpdbApp", self.app)
+        return cast("Shared", self.app)
 
     def compose(self) -> ComposeResult:
         """Lay out the frame around the body."""

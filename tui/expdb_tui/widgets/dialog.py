@@ -24,7 +24,7 @@ from expdb_tui.widgets.lineview import LineView, Rows
 from expdb_tui.widgets.pager import Pager
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 WIDEST = 86
 AROUND = 6
@@ -68,7 +68,7 @@ class DeedButton(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw the label; of the focused one reversed."""
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         role = "warn" if self._deed is not None and self._deed.is_grave else "accent"
         text = f"[{self._label}]" if self.has_focus and app.is_ascii else f" {self._label} "
         style = f"bg+bold+on-{role}+reverse" if self.has_focus else role
@@ -123,7 +123,7 @@ class Dialog(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Give Cancel the focus."""
-        if cast("ExpdbApp", self.app).is_ascii:
+        if cast("Shared", self.app).is_ascii:
             self.query_one("#dialog").styles.border = ("ascii", "white")
         self.query_one("#dialog-title", LineView).show(lambda width, height: [self._title])
         pager = self.query_one("#dialog-plan", Pager)

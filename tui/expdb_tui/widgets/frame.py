@@ -15,7 +15,7 @@ from textual.widget import Widget
 from expdb_tui.ink import Piece, between, strip, width_of
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 NAMES = ("Runs", "Run", "Compare", "Plot", "Matrix", "History")
 FULL, SHORT = 100, 60
@@ -49,7 +49,7 @@ class Bar(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the row with a cell of air at both ends."""
-        app, width = cast("ExpdbApp", self.app), self.size.width
+        app, width = cast("Shared", self.app), self.size.width
         pieces = [(" ", ""), *self.pieces(width - 2), (" ", "")]
         return strip(pieces, width, app.palette, ground=self.ground, ellipsis=app.marks.ellipsis)
 
@@ -65,7 +65,7 @@ class Header(Bar):
 
     def pieces(self, width: int) -> Sequence[Piece]:
         """Return the row for a width."""
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         name = f" {app.store_name}" if width >= FULL else ""
         left: list[Piece] = [("expdb", "text+bold"), (name, "dim"), ("  ", "")]
         for number, screen in enumerate(NAMES, 1):

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from expdb_tui.ink import Piece, strip
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 Rows = Sequence[Sequence[Piece]]
 Layout = Callable[[int, int], Rows]
@@ -47,7 +47,7 @@ class LineView(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        app, rows = cast("ExpdbApp", self.app), self.rows
+        app, rows = cast("Shared", self.app), self.rows
         pieces = rows[y] if y < len(rows) else ()
         return strip(
             pieces, self.size.width, app.palette, ground=self._ground, ellipsis=app.marks.ellipsis

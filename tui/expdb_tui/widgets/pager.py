@@ -19,7 +19,7 @@ from expdb_tui.ink import strip
 from expdb_tui.widgets.lineview import Rows
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 WHEEL = 3
 
@@ -84,7 +84,7 @@ class Pager(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        app, rows = cast("ExpdbApp", self.app), self.rows
+        app, rows = cast("Shared", self.app), self.rows
         self.top = self.last_top if self.follows else max(0, min(self.top, self.last_top))
         at = self.top + y
         pieces = rows[at] if at < len(rows) else ()

@@ -25,7 +25,7 @@ from expdb_tui.ink import Piece, fit, strip, width_of
 from expdb_tui.widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 WIDEST: Final = 86
 LEAST_LABEL: Final = 9
@@ -77,7 +77,7 @@ class Buttons(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw the buttons, and the keys where there is room."""
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         pieces: list[Piece] = []
         has_colours = bool(app.palette.bg)
         for at, name in enumerate(self._names):
@@ -156,7 +156,7 @@ class PlanDialog(ModalScreen[str]):
         view.can_focus = False
         view.show(lambda width, height: rows)
         self.query_one(Buttons).focus()
-        app = cast("ExpdbApp", self.app)
+        app = cast("Shared", self.app)
         if not app.palette.bg:
             for part in self.query("*"):
                 part.styles.background = "ansi_default"

@@ -19,7 +19,7 @@ from expdb_tui.plotting.edges import x_at
 from expdb_tui.plotting.plot import Plot
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 CLICK = 2
 """Cells that the pointer may move in a click."""
@@ -66,7 +66,7 @@ class PlotView(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        app, (width, height) = cast("ExpdbApp", self.app), (self._width, self.size.height)
+        app, (width, height) = cast("Shared", self.app), (self._width, self.size.height)
         if self.plot is None:
             return strip((), self.size.width, app.palette)
         if self._drawn is None or self._drawn[:2] != (width, height):

@@ -21,7 +21,7 @@ from textual.strip import Strip
 from expdb_tui.ink import Piece, strip
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 
 class Lines(Protocol):
@@ -150,7 +150,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw the head, or the row that the scrolling brings there."""
-        app, width = cast("ExpdbApp", self.app), self.size.width
+        app, width = cast("Shared", self.app), self.size.width
         palette, signs = app.palette, app.marks
         if y == 0:
             return strip(self.lines.head(width), width, palette, ellipsis=signs.ellipsis)

@@ -15,7 +15,7 @@ from expdb_tui.ink import Piece, strip
 from expdb_tui.widgets.lineview import Layout, LineView
 
 if TYPE_CHECKING:
-    from expdb_tui.app import ExpdbApp
+    from expdb_tui.shared import Shared
 
 
 class Scrolled(LineView, can_focus=True):
@@ -73,7 +73,7 @@ class Scrolled(LineView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        app, rows = cast("ExpdbApp", self.app), self.rows
+        app, rows = cast("Shared", self.app), self.rows
         at = self.top + y
         pieces: Sequence[Piece] = rows[at] if at < len(rows) else ()
         signs = app.marks

@@ -1,0 +1,74 @@
+"""What all screens and widgets share: the store, the look, the marked runs, how the store lives.
+
+Widgets and screens know the app as this; what it is made of is `app.py`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from textual.app import App
+
+from expdb.model import RunAt
+from expdb.query.paging import RunOrder
+from expdb.signs import STATE_GLYPHS
+from expdb.text import plain
+from expdb_tui.chosen import Chosen
+from expdb_tui.life import Life
+from expdb_tui.marks import Marks, marks
+from expdb_tui.palette import ALL, Depth, Ground, Palette
+from expdb_tui.session import Session, now_ms
+
+
+class Shared(App[None]):
+    """The app as its parts see it."""
+
+    def __init__(self, session: Session, *, ascii: bool, ground: Ground, depth: Depth) -> None:
+        super().__init__()
+        self.session = session
+        self.is_ascii = ascii
+        self.marks: Marks = marks(ascii)
+        self.palette: Palette = ALL[ground, depth]
+        self.chosen = Chosen()
+        self.life = Life(live_sign=self.glyph("running"), failed_sign=self.glyph("failed"))
+        self.head: RunAt | None = None
+        self.order: RunOrder | None = None
+        """The list as the last look of screen 1 found it."""
+        self.started_ms = now_ms()
+        self.opened: str | None = None
+        """The run that was pointed at last: what screen 2 shows, and what others begin with."""
+        self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
+
+    def glyph(self, state: str) -> str:
+        """Return the glyph of a state."""
+        look = STATE_GLYPHS[state]
+        return look.ascii if self.is_ascii else look.glyph
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether the objective of the list is to be high."""
+        return self.order is not None and self.order.mode == "max"
+
+    def chosen_places(self) -> dict[str, int]:
+        """Return the marked runs with their places among the series."""
+        return {run: place for run in self.chosen.runs if (place := self.chosen.place(run))}
+
+    @abstractmethod
+    def take_life(self, order: RunOrder) -> None:
+        """Take what a look at the store found, for the header of all screens."""
+
+    @abstractmethod
+    def open_run(self, run: str) -> None:
+        """Show one run."""
+
+    @abstractmethod
+    def action_go(self, mode: str) -> None:
+        """Show one of the screens."""
+
+    @abstractmethod
+    def go_back(self, run: str, step: int | None = None) -> None:
+        """Show the plan of a rollback to a run; ask, carry it out."""
+
+    @abstractmethod
+    async def list_runs(self, filter: str) -> None:
+        """Show the runs that a filter selects."""

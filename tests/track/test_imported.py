@@ -24,7 +24,8 @@ def test_an_edit_after_the_import_is_said_and_a_reload_is_not_one(
     (tmp_path / "train.py").write_text("")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
         subprocess.run([*GIT, *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"))
+    script = str(tmp_path / "train.py")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", script, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     module = importlib.import_module("late_knobs")

@@ -18,6 +18,8 @@ from expdb_tui.marks import ASCII, UNICODE
 from expdb_tui.session import Session
 from tests.tui.driving import drive, press, screen_of
 
+pytestmark = pytest.mark.slow
+
 
 def ids(session: Session, name: str) -> list[str]:
     with open_reader(session.store) as reader:

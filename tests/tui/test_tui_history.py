@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from expdb_tui.history.lanes import LaneRow, lanes
 from expdb_tui.history.lines import EDGES
 from expdb_tui.history.screen import HistoryScreen
 from expdb_tui.session import Session
 from expdb_tui.widgets.plan_dialog import Buttons, PlanDialog
 from tests.tui.driving import drive, press, screen_of
+
+pytestmark = pytest.mark.slow
 
 
 def drawn(rows: list[LaneRow]) -> list[str]:

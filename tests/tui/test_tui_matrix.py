@@ -19,6 +19,8 @@ from expdb_tui.session import Session
 from expdb_tui.widgets.plan_dialog import PlanDialog
 from tests.tui.driving import drive, press, screen_of
 
+pytestmark = pytest.mark.slow
+
 
 def text(pieces) -> str:
     return "".join(part for part, _ in pieces)

@@ -18,6 +18,8 @@ from expdb_tui.session import Session
 from expdb_tui.widgets.plotview import PlotView
 from tests.tui.driving import drive, press, screen_of, settle
 
+pytestmark = pytest.mark.slow
+
 MANY = """\
 import expdb
 

@@ -17,6 +17,8 @@ from expdb_tui.widgets.dialog import DeedButton, Dialog
 from tests.tui.driving import drive, press, screen_of, settle
 from tests.tui.rich_project import environment, make_rich
 
+pytestmark = pytest.mark.slow
+
 TABS = ("Curves", "Log", "Config", "Code", "Events", "Layers", "Evals", "Samples", "System", "Pins")
 
 

@@ -123,34 +123,59 @@ def last_frames(
     }
 
 
-def live_values(
-    layout: RunLayout,
-    attempt: int,
-    rank: int,
-    *,
-    after_seq: int = 0,
-    problems: list[str] | None = None,
+def open_journals(
+    layout: RunLayout, attempt: int, rank: int, *, problems: list[str] | None = None
+) -> list[JournalReader]:
+    """Return the journals of one rank as they are at this moment, oldest first.
+
+    Whoever reads a run that lives opens its journals first, and reads afterwards how far its parts
+    or summaries reach: these are written before a journal goes, so that each frame is in one of
+    them or in what was opened, however fast the run seals. To look again until nothing has changed
+    meanwhile would never end beside a run that seals faster than it is read.
+
+    Raises:
+        Corrupt, Unsupported: a journal cannot be read, and no `problems` were given.
+    """
+    found: list[JournalReader] = []
+    for path in journals(layout, attempt).get(rank, ()):
+        try:
+            found.append(JournalReader(path))
+        except FileNotFoundError:
+            continue  # sealed since it was listed
+        except (Corrupt, Unsupported) as error:
+            tell(error, problems)
+    return found
+
+
+def values_in(
+    opened: Iterable[JournalReader], *, after_seq: int = 0, problems: list[str] | None = None
 ) -> Iterator[Values]:
-    """Yield the values that stand in the journals of one rank in frames above `after_seq`.
+    """Yield the values that stand in open journals in frames above `after_seq`, once.
 
     A damaged journal is named in `problems` when a list is given.
 
     Raises:
-        Corrupt, Unsupported: a journal cannot be read, and no list was given.
+        Corrupt: a journal is damaged, and no list was given.
     """
-    for path in journals(layout, attempt).get(rank, ()):
-        try:
-            reader, values = _read_whole(path, after_seq)
-            if problems is None and reader.is_damaged:
-                raise Corrupt(reader.problem(), hint=f"the file: {path}")
-        except FileNotFoundError:
-            continue  # sealed since it was listed: see `_attempt_tables`
-        except (Corrupt, Unsupported) as error:
-            tell(error, problems)
-            continue
+    for reader in opened:
+        reader.after_seq = after_seq
+        values = list(reader)
+        if problems is None and reader.is_damaged:
+            raise Corrupt(reader.problem(), hint=f"the file: {reader.path}")
         yield from values
-        if problems is not None and reader.problem():
+        if problems is not None and reader.problem() and not _is_growing(reader):
             problems.append(reader.problem())
+
+
+def _is_growing(reader: JournalReader) -> bool:
+    """Tell whether a torn end is a frame that was being written: it is not there yet."""
+    if reader.is_damaged or not reader.torn_bytes:
+        return False
+    time.sleep(0.002)
+    try:
+        return reader.path.stat().st_size != reader.good_bytes + reader.torn_bytes
+    except FileNotFoundError:
+        return True  # sealed meanwhile
 
 
 def is_short(layout: RunLayout, attempt: int, through_seq: int) -> bool:
@@ -169,18 +194,6 @@ def is_short(layout: RunLayout, attempt: int, through_seq: int) -> bool:
     except (Corrupt, Unsupported, FileNotFoundError):
         return False
     return last < through_seq
-
-
-def _read_whole(path: Path, after_seq: int) -> tuple[JournalReader, list[Values]]:
-    """Read a journal; a frame that is being written at this moment is no torn end."""
-    while True:
-        reader = JournalReader(path, after_seq=after_seq)
-        values = list(reader)
-        if not reader.torn_bytes:
-            return reader, values
-        time.sleep(0.002)
-        if path.stat().st_size == reader.good_bytes + reader.torn_bytes:
-            return reader, values
 
 
 def as_columns(values: Iterable[Values], keys: Sequence[str] | None = None) -> dict[str, Column]:
@@ -285,30 +298,30 @@ def _attempt_tables(
 ) -> list[pa.Table]:
     """Return the points of one attempt.
 
-    A seal puts the part on the list before the journal goes: lists that are the same before and
-    after the journals were read mean that no point has moved between them meanwhile.
+    Of each rank the journals are opened before its list is read: see `open_journals`.
     """
     strict = problems is None
+    live: list[pa.Table] = []
+    known: dict[int, tuple[PartEntry, ...]] = {}
+    for rank in journals(layout, attempt):
+        told: list[str] | None = None if strict else []
+        opened = open_journals(layout, attempt, rank, problems=told)
+        try:
+            known[rank] = read_list(layout.parts_list(attempt, rank))
+        except Corrupt as error:
+            tell(error, [] if problems is not None else None)
+            known[rank] = ()
+        last = known[rank][-1].last_seq if known[rank] else 0
+        after = max(last, wanted.after.get((attempt, rank), 0))
+        values = values_in(opened, after_seq=after, problems=told)
+        columns = as_columns(values, wanted.keys)
+        if columns:
+            table = build_table(columns, attempt=attempt, rank=rank)
+            live.append(wanted.of_journal(table))
+        if problems is not None:
+            problems.extend(told or ())
     lists = part_lists(layout, attempt, problems=problems, missing=missing)
-    while True:
-        live: list[pa.Table] = []
-        told: list[str] = []
-        for rank in journals(layout, attempt):
-            after = lists[rank][-1].last_seq if lists.get(rank) else 0
-            after = max(after, wanted.after.get((attempt, rank), 0))
-            values = live_values(
-                layout, attempt, rank, after_seq=after, problems=None if strict else told
-            )
-            columns = as_columns(values, wanted.keys)
-            if columns:
-                table = build_table(columns, attempt=attempt, rank=rank)
-                live.append(wanted.of_journal(table))
-        now = part_lists(layout, attempt, problems=None if strict else [])
-        if now == lists:
-            break
-        lists = now
-    if problems is not None:
-        problems.extend(told)
+    lists |= {rank: entries for rank, entries in known.items() if rank in lists}
     return [*sealed_tables(layout, {attempt: lists}, wanted, problems, missing), *live]
 
 

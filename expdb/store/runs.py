@@ -32,6 +32,7 @@ from expdb.store.files import read_json
 from expdb.store.folders import Version as Version
 from expdb.store.folders import names_in, scan_stamps, version_in, version_of
 from expdb.store.ids import is_id
+from expdb.store.journal import JournalReader
 from expdb.store.layout import RunLayout, StoreLayout
 from expdb.store.records import read_evals, read_events, read_marks
 from expdb.store.status import Status, read_status
@@ -295,27 +296,25 @@ def _series(
 ) -> dict[str, Series]:
     """Return the summaries: series.json and, of a run that did not end, what stands behind it.
 
-    A seal writes series.json before the journal goes: one that is the same before and after the
-    journals were read misses nothing. `names` are those of the files of each attempt, oldest first.
+    A seal writes series.json before the journal goes, so the journals are opened first. `names` are
+    those of the files of each attempt, oldest first.
     """
     numbers = list(names)
-    while True:
-        told: list[str] = []
-        saved = _version(layout.series_json)
-        try:
-            book = series.load(layout.series_json)
-        except Corrupt as error:
-            told.append(error.message)
-            book = series.SeriesBook()
-        if is_over:
-            told.extend(_doubts(layout, numbers, book, is_there=saved is not None))
-        if state not in ENDED and numbers:
-            _count_journals(layout, numbers[-1], book, told)
-        if numbers:
-            writers.add_ranks(layout, numbers[-1], book, told, names[numbers[-1]])
-        if _version(layout.series_json) == saved:
-            problems.extend(told)
-            return dict(book.series)
+    opened: list[JournalReader] = []
+    if state not in ENDED and numbers:
+        opened = points.open_journals(layout, numbers[-1], 0, problems=problems)
+    try:
+        book = series.load(layout.series_json)
+    except Corrupt as error:
+        problems.append(error.message)
+        book = series.SeriesBook()
+    if is_over:
+        problems += _doubts(layout, numbers, book, is_there=layout.series_json.exists())
+    if state not in ENDED and numbers:
+        _count_journals(layout, numbers[-1], book, opened, problems)
+    if numbers:
+        writers.add_ranks(layout, numbers[-1], book, problems, names[numbers[-1]])
+    return dict(book.series)
 
 
 def _part_problems(run_dir: Path, status: Status) -> Iterator[str]:
@@ -343,23 +342,19 @@ def _doubts(
 
 
 def _count_journals(
-    layout: RunLayout, attempt: int, book: series.SeriesBook, problems: list[str]
+    layout: RunLayout,
+    attempt: int,
+    book: series.SeriesBook,
+    opened: Sequence[JournalReader],
+    problems: list[str],
 ) -> None:
     after = book.through(attempt, 0)
-    values = points.live_values(layout, attempt, 0, after_seq=after, problems=problems)
+    values = points.values_in(opened, after_seq=after, problems=problems)
     columns = points.as_columns(values)
     for key, column in columns.items():
         book.update(key, column.steps, column.values)
     if after and not columns and points.is_short(layout, attempt, after):
         problems.append(GONE)
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino
 
 
 def _last_step(status: Status, found: Mapping[str, Series], state: RunState) -> int | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from expdb.errors import Conflict, Corrupt
 from expdb.store import attempts as attempt_files
@@ -146,31 +145,18 @@ def add_ranks(
 
 def _rank_book(layout: RunLayout, attempt: int, rank: int, problems: list[str]) -> SeriesBook:
     """Return the summaries of one rank, what stands in its journals included."""
-    path = layout.rank_series(attempt, rank)
-    while True:
-        told: list[str] = []
-        before = _version(path)
-        try:
-            own = series.load(path)
-        except Corrupt as error:
-            told.append(error.message)
-            own = SeriesBook()
-        own.attempt, last = attempt, own.through(attempt, rank)
-        values = list(points.live_values(layout, attempt, rank, after_seq=last, problems=told))
-        for key, column in points.as_columns(values).items():
-            own.update(key, column.steps, column.values)
-        own.through_seq = {rank: max([last, *(item.seq for item in values)])}
-        if _version(path) == before:
-            problems.extend(told)
-            return own
-
-
-def _version(path: Path) -> tuple[int, int] | None:
+    opened = points.open_journals(layout, attempt, rank, problems=problems)
     try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino
+        own = series.load(layout.rank_series(attempt, rank))
+    except Corrupt as error:
+        problems.append(error.message)
+        own = SeriesBook()
+    own.attempt, last = attempt, own.through(attempt, rank)
+    values = list(points.values_in(opened, after_seq=last, problems=problems))
+    for key, column in points.as_columns(values).items():
+        own.update(key, column.steps, column.values)
+    own.through_seq = {rank: max([last, *(item.seq for item in values)])}
+    return own
 
 
 def sealed_through(layout: RunLayout, attempt: int, *, assume_dead: bool = False) -> dict[int, int]:

@@ -15,6 +15,7 @@ import pytest
 
 from expdb.model import Run, RunState
 from expdb.store import attempts, owner, recorder, runs
+from expdb.store.files import write_bytes
 from expdb.store.layout import RunLayout
 from expdb.store.recorder import Recorder
 from expdb.store.status import Status, write_status
@@ -38,6 +39,32 @@ def test_a_live_run_is_read_from_its_journal(make_run_dir: MakeRun, read: Read) 
     assert (run.series["a"].count, run.series["a"].last) == (7, 6.0)
     item.close()
     assert read(layout).series["a"].count == 7  # between the last part and the last status
+
+
+def test_a_live_run_is_read_though_its_summaries_change_all_the_time(
+    make_run_dir: MakeRun, read: Read
+) -> None:
+    """Looking again until nothing has changed meanwhile would never end."""
+    layout = make_run_dir()
+    item = Recorder(layout, run=layout.id, attempt=1)
+    for step in range(20_000):
+        item.write(("a",), (float(step),), step, 0)
+        if step == 10:
+            item.save_book()
+    data, is_over = layout.series_json.read_bytes(), threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            write_bytes(layout.series_json, data, durable=False)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        assert [read(layout).series["a"].count for _ in range(3)] == [20_000] * 3
+    finally:
+        is_over.set()
+        thread.join()
+    item.close()
 
 
 def test_the_summary_of_a_live_run_misses_nothing_while_it_seals(

@@ -25,8 +25,9 @@ GIT = (
 )
 
 SCRIPT = """\
-import os, pathlib, sys
+import importlib, os, pathlib, sys
 import expdb
+sys.dont_write_bytecode = True  # an edit of the same length within a second would not be seen
 import knobs
 from expdb.store import checkpoints
 from expdb.store.layout import RunLayout
@@ -69,6 +70,7 @@ def train(name, seed, values, lr=0.003, end="finish"):
 for job in sys.argv[1:]:
     if job == "edit":
         pathlib.Path("knobs.py").write_text("WIDTH = 2\\n")
+        importlib.reload(knobs)
         continue
     name, seed, first, last, lr, end = job.split(",")
     train(name, int(seed), (float(first), float(last)), float(lr), end)

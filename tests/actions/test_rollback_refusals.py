@@ -373,7 +373,7 @@ def test_expdb_does_not_change_its_own_code_unasked(world: World) -> None:
 
     def child(how: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, str(world.top), run, how],
+            [sys.executable, "-B", "-c", CHILD, str(world.top), run, how],
             cwd=world.top,
             capture_output=True,
             text=True,

@@ -163,12 +163,14 @@ def values_in(
         if problems is None and reader.is_damaged:
             raise Corrupt(reader.problem(), hint=f"the file: {reader.path}")
         yield from values
-        if problems is not None and reader.problem() and not _is_growing(reader):
+        if _is_growing(reader):
+            yield from _written_since(reader, after_seq)
+        elif problems is not None and reader.problem():
             problems.append(reader.problem())
 
 
 def _is_growing(reader: JournalReader) -> bool:
-    """Tell whether a torn end is a frame that was being written: it is not there yet."""
+    """Tell whether a torn end is a frame that was being written."""
     if reader.is_damaged or not reader.torn_bytes:
         return False
     time.sleep(0.002)
@@ -176,6 +178,15 @@ def _is_growing(reader: JournalReader) -> bool:
         return reader.path.stat().st_size != reader.good_bytes + reader.torn_bytes
     except FileNotFoundError:
         return True  # sealed meanwhile
+
+
+def _written_since(reader: JournalReader, after_seq: int) -> Iterator[Values]:
+    """Yield what a journal has gained since it was opened, from one more look at it."""
+    try:
+        again = JournalReader(reader.path, after_seq=max(after_seq, reader.last_seq))
+    except FileNotFoundError:
+        return  # sealed meanwhile
+    yield from again
 
 
 def is_short(layout: RunLayout, attempt: int, through_seq: int) -> bool:

@@ -157,10 +157,11 @@ def _evals(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _events(run: Run) -> Iterator[tuple[Any, ...]]:
-    for item in run.events:
+    for place, item in enumerate(run.events):
         severity, when = str(item.severity), _count(item.created_at_ms)
         yield (
             run.id, _count(item.step), severity, item.rule, item.message, when, item.key, item.now,
+            place,
         )  # fmt: skip
 
 

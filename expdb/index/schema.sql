@@ -121,7 +121,8 @@ CREATE TABLE gen.events (
     message VARCHAR NOT NULL,
     created_at_ms BIGINT NOT NULL,
     key VARCHAR NOT NULL,          -- the metric that it is about; empty where it is about none
-    now VARCHAR NOT NULL           -- what became of it: open, critical since 201, over at 154
+    now VARCHAR NOT NULL,          -- what became of it: open, critical since 201, over at 154
+    place BIGINT NOT NULL          -- among the events of its run, in the order in which they were said
 );
 
 CREATE TABLE gen.used_files (run VARCHAR NOT NULL, attempt BIGINT NOT NULL, path VARCHAR NOT NULL, blob VARCHAR NOT NULL);

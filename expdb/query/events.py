@@ -32,9 +32,9 @@ FIELDS: Final = (
     "r.id, r.name, r.seed, e.step, e.severity, e.rule, e.message, e.created_at_ms, e.key, e.now"
     " FROM events e JOIN runs r ON r.id = e.run"
 )
-BY_STEP: Final = "e.step, e.created_at_ms, e.rule"
-LAST_STEPS: Final = "e.step DESC, e.created_at_ms DESC, e.rule DESC"
-NEWEST_FIRST: Final = "e.created_at_ms DESC, r.id, e.step DESC, e.rule"
+BY_STEP: Final = "e.step, e.place"
+LAST_STEPS: Final = "e.step DESC, e.place DESC"
+NEWEST_FIRST: Final = "e.created_at_ms DESC, r.id, e.place DESC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +232,7 @@ def last_healthy(reader: Reader, run: str) -> Healthy | None:
 def _first(reader: Reader, run: str) -> FirstTrouble | None:
     """Return the first warning of a run; of several at one step the most severe."""
     where, params = _conditions("e.run = ?", [run], Asked(severity="warn"))
-    order = "e.step, e.severity, e.created_at_ms"  # `critical` sorts before `warn`
+    order = "e.step, e.severity, e.place"  # `critical` sorts before `warn`
     rows, _ = _rows(reader, where, params, order, 1)
     if not rows:
         return None

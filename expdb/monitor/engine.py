@@ -18,6 +18,7 @@ from expdb.monitor.alert import Alert, Line
 from expdb.monitor.detector import FINE, FIRING, GRAVE, Detector, Reading
 from expdb.monitor.detectors import DETECTORS
 from expdb.monitor.finding import Finding, Severity
+from expdb.monitor.phases import Phases
 from expdb.monitor.rule import Rule
 from expdb.monitor.saved import restored
 from expdb.monitor.stall import Stall
@@ -30,7 +31,6 @@ MAX_KEYS: Final = 12
 KEPT: Final = ("train/", "val/", "amp/")
 MAX_PLANS: Final = 1000
 RATE: Final = "train/lr"
-NEAR: Final = 1e-3
 
 
 class _Slot:
@@ -85,8 +85,7 @@ class Monitor:
         self._last: deque[tuple[int, tuple[tuple[str, int], ...], Sequence[float]]] = deque(
             maxlen=WINDOW
         )
-        self._highest = 0.0
-        self._rate = math.nan
+        self._phases = Phases()
         self._phase = "stable"
 
     def update(
@@ -158,14 +157,8 @@ class Monitor:
         return plan
 
     def _see_rate(self, rate: float) -> None:
-        if not math.isfinite(rate):
-            return
-        rises = math.isnan(self._rate) or rate > max(self._rate, self._highest)
-        self._highest, self._rate = max(self._highest, rate), rate
-        if rises:
-            self._phase = "warmup"
-        else:
-            self._phase = "decay" if rate < self._highest * (1 - NEAR) else "stable"
+        if math.isfinite(rate):
+            self._phase = self._phases.update(rate)
 
     # ----------------------------------------------------------------------------------- findings
 
@@ -210,9 +203,9 @@ class Monitor:
         slots: dict[str, dict[str, Any]] = {}
         for (rule, key), slot in sorted(self._slots.items()):
             slots.setdefault(rule, {})[key] = slot.state_dict()
-        rate = None if math.isnan(self._rate) else self._rate
+        rate = None if math.isnan(self._phases.last) else self._phases.last
         state = {
-            "phase": self._phase, "highest": self._highest, "rate": rate, "last": last,
+            "phase": self._phase, "highest": self._phases.highest, "rate": rate, "last": last,
             "slots": slots, "rules": {rule.name: rule.version for rule in self.rules},
         }  # fmt: skip
         made: dict[str, Any] = plain(state)
@@ -225,8 +218,9 @@ class Monitor:
 
         With `only` that holds for the rules named, and the others stay as they are.
         """
-        self._phase, self._highest = str(state["phase"]), float(state["highest"])
-        self._rate = math.nan if state["rate"] is None else float(state["rate"])
+        rate = math.nan if state["rate"] is None else float(state["rate"])
+        self._phase = str(state["phase"])
+        self._phases = Phases(highest=float(state["highest"]), last=rate)
         self._last.clear()
         for step, pairs in state["last"]:
             kept = tuple((str(key), place) for place, (key, _) in enumerate(pairs))

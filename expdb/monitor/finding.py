@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Severity = Literal["info", "warn", "critical"]
 State = Literal["", "open", "worse", "over"]
@@ -37,3 +37,21 @@ class Finding:
     """How often the rule fired since the line before."""
     window: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     """Metric -> (step, value) of the last steps; empty where it is over or for the record."""
+
+    def facts(self, attempt: int) -> dict[str, Any]:
+        """Return what its event holds beside step, severity, rule and message: the same from
+        training and from a replay.
+        """
+        found: dict[str, Any] = {
+            "attempt": attempt,
+            "key": self.key,
+            "value": self.value,
+            "threshold": self.threshold,
+            "version": self.version,
+            "num": self.num,
+        }
+        if self.state:
+            found |= {"state": self.state, "opened": self.opened}
+        if self.window:
+            found["window"] = {key: list(points) for key, points in self.window.items()}
+        return found

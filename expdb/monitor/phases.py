@@ -36,10 +36,11 @@ class Phases:
         """Take the rate of the next step and return its phase."""
         if self.fixed is not None:
             return self.fixed
-        rises = rate > self.last * (1 + 1e-9) or math.isnan(self.last)
-        new = rate > self.highest
+        # The first rate may be 0, as many schedules begin: it rises from there.
+        begins = math.isnan(self.last) and not self.highest
+        rises = begins or rate > self.highest * (1 + 1e-9)
         self.highest, self.last = max(self.highest, rate), rate
-        if new and rises:
+        if rises:
             return "warmup"
         return "decay" if rate < self.highest * (1 - NEAR) else "stable"
 

@@ -216,17 +216,8 @@ def _line(found: Finding, attempt: int) -> dict[str, Any]:
         "severity": found.severity,
         "rule": found.rule,
         "message": Redactor().text(found.message),
-        "attempt": attempt,
-        "key": found.key,
-        "value": found.value,
-        "threshold": found.threshold,
-        "version": found.version,
-        "num": found.num,
+        **found.facts(attempt),
     }
-    if found.state:
-        line |= {"state": found.state, "opened": found.opened}
-    if found.window:
-        line["window"] = {key: list(points) for key, points in found.window.items()}
     made: dict[str, Any] = plain(line)
     return made
 

@@ -120,18 +120,7 @@ class Watching:
 
     def _facts(self, found: Finding, rule: Rule) -> dict[str, Any]:
         """Return what an event holds beside what every line of one has."""
-        facts: dict[str, Any] = {
-            "attempt": self._attempt,
-            "key": found.key,
-            "value": found.value,
-            "threshold": found.threshold,
-            "version": found.version,
-            "num": found.num,
-        }
-        if found.state:
-            facts |= {"state": found.state, "opened": found.opened}
-        if found.window:
-            facts["window"] = {key: list(points) for key, points in found.window.items()}
+        facts = found.facts(self._attempt)
         if found.state in ("open", "worse"):
             good = self._good_before(found.opened)
             batches = next((list(one[1:]) for one in self._batches if one[0] == found.step), None)

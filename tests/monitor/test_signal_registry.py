@@ -110,6 +110,8 @@ def test_phases_follow_the_rate():
         "warmup", "warmup", "warmup", "stable", "stable", "decay", "decay", "decay",
     ]  # fmt: skip
     assert Phases(fixed="finetune").update(0.1) == "finetune"
+    from_zero = Phases()
+    assert [from_zero.update(rate) for rate in (0.0, 0.1, 0.1)] == ["warmup", "warmup", "stable"]
     resumed = Phases(highest=0.3)
     assert [resumed.update(one) for one in (0.1, 0.1)] == ["decay", "decay"]
 

@@ -10,7 +10,7 @@ from expdb_tui.history.lanes import LaneRow, lanes
 from expdb_tui.history.lines import EDGES
 from expdb_tui.history.screen import HistoryScreen
 from expdb_tui.session import Session
-from expdb_tui.widgets.plan_dialog import Buttons, PlanDialog
+from expdb_tui.widgets.dialog import Buttons, Dialog
 from tests.tui.driving import drive, press, screen_of
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def test_going_back_shows_every_path_and_undo_brings_them_back(own_lab: Session)
         await press(app, pilot, "6")
         baseline_of(app)
         await press(app, pilot, "G")
-        assert isinstance(app.screen, PlanDialog)
+        assert isinstance(app.screen, Dialog)
         shown = "\n".join(screen_of(app))
         assert "Go back to baseline" in shown
         assert "M conf/exp/exp06_moe.yaml" in shown
@@ -211,7 +211,7 @@ def test_what_is_in_the_way_has_no_deed(own_lab: Session) -> None:
         assert "in the way, nothing is written" in shown
         assert "--force" in shown
         dialog = app.screen
-        assert dialog.plan.deed == ""
+        assert dialog.plan.deeds == ()
         await press(app, pilot, "tab")
         assert dialog.query_one(Buttons).chosen == 0
         await press(app, pilot, "escape")

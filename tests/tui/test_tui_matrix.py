@@ -16,7 +16,7 @@ from expdb_tui.matrix.reading import MatrixRead, read_matrix
 from expdb_tui.matrix.screen import MatrixScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.session import Session
-from expdb_tui.widgets.plan_dialog import PlanDialog
+from expdb_tui.widgets.dialog import Dialog
 from tests.tui.driving import drive, press, screen_of
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,7 @@ def test_the_cursor_is_a_cell_and_says_why(lab: Session) -> None:
 def test_the_plan_of_what_is_missing_is_shown_first(lab: Session) -> None:
     async def story(app, pilot):
         await press(app, pilot, "5", "R")
-        assert isinstance(app.screen, PlanDialog)
+        assert isinstance(app.screen, Dialog)
         shown = "\n".join(screen_of(app))
         assert "Run what is missing  5 runs" in shown
         assert "exp02_cosine:s2          missing" in shown
@@ -133,12 +133,12 @@ def test_with_nothing_to_run_there_is_no_deed(lab: Session, read: MatrixRead) ->
         plan = plan_run(reader, read.declared, places=read.places, words=["baseline"])
     shown = plan_shown(plan, UNICODE)
     assert text(shown.title) == "Nothing to run"
-    assert shown.deed == ""
+    assert shown.deeds == ()
     with open_reader(lab.store) as reader:
         plan = plan_run(
             reader, read.declared, places=read.places, words=["exp06_moe", "exp07_leak"]
         )
-    assert plan_shown(plan, UNICODE).deed == "Run"
+    assert [one.label for one in plan_shown(plan, UNICODE).deeds] == ["Run"]
 
 
 def test_the_process_that_runs_it_says_how_it_ended(empty_session: Session) -> None:

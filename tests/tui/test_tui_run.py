@@ -13,7 +13,7 @@ from expdb.index.reader import open_reader
 from expdb.store.store import open_store
 from expdb_tui.run.screen import RunScreen
 from expdb_tui.session import Session
-from expdb_tui.widgets.dialog import DeedButton, Dialog
+from expdb_tui.widgets.dialog import Buttons, Dialog
 from tests.tui.driving import drive, press, screen_of, settle
 from tests.tui.rich_project import environment, make_rich
 
@@ -248,7 +248,7 @@ def _play_live(session: Session, child: subprocess.Popen[bytes]) -> None:
         assert isinstance(app.screen, Dialog)
         assert "writes a checkpoint and ends" in text_of(app)
         focused: Widget | None = app.focused
-        assert isinstance(focused, DeedButton)
+        assert isinstance(focused, Buttons)
         await pilot.press("s", "y", "space", "x")
         await pilot.press("enter")  # Cancel has the focus
         await pilot.pause()

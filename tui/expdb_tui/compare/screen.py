@@ -36,7 +36,7 @@ from expdb_tui.ink import Piece
 from expdb_tui.screens.page import Page
 from expdb_tui.widgets.frame import Bar
 from expdb_tui.widgets.lineview import LineView
-from expdb_tui.widgets.scrolled import Scrolled
+from expdb_tui.widgets.pager import Pager
 
 SHARE = 10
 """Looks at the store take at most one tenth of the time."""
@@ -82,10 +82,10 @@ class CompareScreen(Page):
         """Lay out the verdict, the halves, and the code that lies over them."""
         yield VerdictBar(id="verdict")
         with Horizontal(id="halves"):
-            yield Scrolled(id="left")
+            yield Pager(id="left")
             yield LineView(id="between")
-            yield Scrolled(id="right")
-        yield Scrolled(id="patch")
+            yield Pager(id="right")
+        yield Pager(id="patch")
         yield LineView(id="empty")
 
     @property
@@ -198,25 +198,25 @@ class CompareScreen(Page):
         shown = self.shown
         if shown is None:
             return
-        marks, width = self.main.marks, self.app.size.width
+        marks, width, top = self.main.marks, self.app.size.width, None if keep else 0
         self.context(who(shown, marks), about(shown, width))
         self.query_one("#verdict", Bar).put(verdict(shown, marks, width))
         look = Look(marks=marks, is_all=self._is_all, active=self._active, first=self._first)
-        left, right = self.query_one("#left", Scrolled), self.query_one("#right", Scrolled)
+        left, right = self.query_one("#left", Pager), self.query_one("#right", Pager)
         if width < HALVES:
             left.styles.width = "1fr"
             rows, self._starts = one_column(shown, width - 2, look)
             left.show(
-                lambda wide, high: _margin(with_plot(shown, rows, wide - 2, high, look)), keep=keep
+                lambda wide, high: _margin(with_plot(shown, rows, wide - 2, high, look)), top=top
             )
             return
         wide = left_width(shown, width)
         left.styles.width = wide
         mine, others, self._starts = halves(shown, wide - 2, width - wide - 4, look)
         left.show(
-            lambda cells, high: _margin(with_plot(shown, mine, cells - 2, high, look)), keep=keep
+            lambda cells, high: _margin(with_plot(shown, mine, cells - 2, high, look)), top=top
         )
-        right.show(lambda cells, high: _margin(others), keep=keep)
+        right.show(lambda cells, high: _margin(others), top=top)
         line: list[Piece] = [(marks.divider, "rule")]
         self.query_one("#between", LineView).show(lambda cells, high: [line] * high)
 
@@ -241,7 +241,7 @@ class CompareScreen(Page):
         self._focus()
         self._show(keep=True)
         holder = "#right" if self._active in RIGHT and self._is_wide else "#left"
-        self.query_one(holder, Scrolled).jump(self._starts[self._active])
+        self.query_one(holder, Pager).jump(self._starts[self._active])
 
     def action_all(self) -> None:
         """Show what is equal too, or hide it."""
@@ -271,14 +271,14 @@ class CompareScreen(Page):
 
     def action_code(self) -> None:
         """Show the code that differs, whole."""
-        shown, patch = self.shown, self.query_one("#patch", Scrolled)
+        shown, patch = self.shown, self.query_one("#patch", Pager)
         if shown is None or patch.display:
             return
         if not any(one.text or one.note for one in shown.patches):
             self.say("the code is the same")
             return
         rows = patch_rows(shown.patches, self.main.marks)
-        patch.show(lambda width, height: rows)
+        patch.show(lambda width, height: rows, top=0)
         self.query_one("#halves").display = False
         patch.display = True
         patch.focus()

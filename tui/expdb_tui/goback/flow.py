@@ -28,7 +28,7 @@ from expdb_tui.goback.plan import (
 )
 from expdb_tui.screens.page import Page
 from expdb_tui.session import Session
-from expdb_tui.widgets.plan_dialog import CONFIRMED, PlanDialog, PlanShown
+from expdb_tui.widgets.dialog import CONFIRMED, Dialog, PlanShown
 
 Answer = TypeVar("Answer")
 GROUP = "change"
@@ -98,7 +98,7 @@ def _worktree(session: Session) -> WorkTree:
 
 
 def _show(page: Page, plan: PlanShown, answered: Callable[[str | None], None]) -> None:
-    page.app.push_screen(PlanDialog(plan), answered)
+    page.app.push_screen(Dialog(plan), answered)
 
 
 def _read(

@@ -18,7 +18,7 @@ from expdb.text import ago, cells, config_value, decimals_for, metric, plain, si
 from expdb_tui.ink import Piece, fit
 from expdb_tui.marks import Marks
 from expdb_tui.session import now_ms
-from expdb_tui.widgets.plan_dialog import PlanShown
+from expdb_tui.widgets.dialog import Deed, PlanShown
 
 LETTERS = {"create": ("A", "better"), "change": ("M", "warn"), "delete": ("D", "fail")}
 BY_FOLDER = 500
@@ -51,7 +51,7 @@ def rollback_shown(plan: RollbackPlan, marks: Marks) -> PlanShown:
     pairs += _code(plan)
     pairs += _config(plan, marks)
     pairs += _rest(plan)
-    return PlanShown(title=title, pairs=pairs, deed="Go back", keys=keys)
+    return PlanShown(title=title, pairs=pairs, deeds=[Deed(label="Go back")], keys=keys)
 
 
 def _code(plan: RollbackPlan) -> Pairs:
@@ -171,7 +171,7 @@ def worktree_shown(plan: RollbackPlan, folder: str) -> PlanShown:
         ("stays", [("this work tree as it is", "text")]),
         ("remove", [(f"git worktree remove {plain(folder)}", "accent")]),
     ]  # fmt: skip
-    return PlanShown(title=title, pairs=pairs, deed="Make it")
+    return PlanShown(title=title, pairs=pairs, deeds=[Deed(label="Make it")])
 
 
 def undo_shown(plan: UndoPlan, marks: Marks) -> PlanShown:
@@ -215,7 +215,7 @@ def undo_shown(plan: UndoPlan, marks: Marks) -> PlanShown:
     if op.work_tree and not plan.is_of_tree:
         pairs.append(("files", [("of the work tree stay as they are", "dim")]))
     pairs.append(("again", [("this undo can be undone itself", "dim")]))
-    return PlanShown(title=title, pairs=pairs, deed="Undo")
+    return PlanShown(title=title, pairs=pairs, deeds=[Deed(label="Undo")])
 
 
 def refused_shown(what: str, error: ExpdbError) -> PlanShown:

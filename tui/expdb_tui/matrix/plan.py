@@ -19,7 +19,7 @@ from expdb.store.store import Store
 from expdb.text import duration, plain
 from expdb_tui.ink import Piece
 from expdb_tui.marks import Marks
-from expdb_tui.widgets.plan_dialog import PlanShown
+from expdb_tui.widgets.dialog import Deed, PlanShown
 
 MAX_JOBS = 200
 
@@ -70,7 +70,7 @@ def plan_shown(plan: RunPlan, marks: Marks) -> PlanShown:
         ("process", [("one after the other; goes on when this app is left", "text")]),
     ]
     title = [("Run what is missing  ", "text+bold"), (said_cost(plan), "dim")]
-    return PlanShown(title=title, pairs=pairs, deed="Run")
+    return PlanShown(title=title, pairs=pairs, deeds=[Deed(label="Run")])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from expdb_tui.matrix.plan import Runner, plan_shown, start
 from expdb_tui.matrix.reading import MatrixRead, read_matrix
 from expdb_tui.matrix.table import CellTable, MatrixLines
 from expdb_tui.screens.page import Page
+from expdb_tui.widgets.dialog import CONFIRMED, Dialog
 from expdb_tui.widgets.lineview import LineView
-from expdb_tui.widgets.plan_dialog import CONFIRMED, PlanDialog
 from expdb_tui.widgets.rowtable import RowTable
 
 SHARE = 10
@@ -250,7 +250,7 @@ class MatrixScreen(Page):
             if answer == CONFIRMED:
                 self._run(plan)
 
-        self.app.push_screen(PlanDialog(plan_shown(plan, self.main.marks)), answered)
+        self.app.push_screen(Dialog(plan_shown(plan, self.main.marks)), answered)
 
     def _run(self, plan: RunPlan) -> None:
         session = self.main.session

@@ -62,7 +62,7 @@ class ConfigTab(Tab):
 
         self.read(lambda reader: read_config(reader, facts), take)
 
-    def _rows(self, width: int) -> Rows:
+    def _rows(self, width: int, height: int) -> Rows:
         if self._config is None:
             return []
         main = self.screen.main

@@ -6,8 +6,6 @@ asks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from expdb.actions.ctl import ask
 from expdb.actions.results import ControlResult
 from expdb.errors import ExpdbError
@@ -19,7 +17,7 @@ from expdb.text import plain
 from expdb_tui.ink import Piece
 from expdb_tui.run.facts import Facts
 from expdb_tui.screens.page import Page
-from expdb_tui.widgets.dialog import Deed, Dialog
+from expdb_tui.widgets.dialog import Deed, Dialog, PlanShown
 
 WAIT_S = 30.0
 """So long an answer is waited for."""
@@ -46,13 +44,12 @@ class ControlKey(Page):
             state = facts.run.state.value
             self.say(f"{plain(facts.run.name)} does not train: it is {state}", is_bad=True)
             return
-        title, plan, deeds = control_plan(facts)
 
         def chosen(verb: str | None) -> None:
-            if verb is not None:
+            if verb:
                 self._ask_run(facts.run.id, verb)
 
-        self.app.push_screen(Dialog(title, plan, deeds), chosen)
+        self.app.push_screen(Dialog(control_plan(facts)), chosen)
 
     def _ask_run(self, run: str, verb: str) -> None:
         self.say(f"asked {WORDS[verb]}; it answers between two updates")
@@ -84,18 +81,19 @@ class ControlKey(Page):
         self.reload()
 
 
-def control_plan(facts: Facts) -> tuple[Sequence[Piece], list[Sequence[Piece]], list[Deed]]:
-    """Return title, plan and deeds of the dialog."""
+def control_plan(facts: Facts) -> PlanShown:
+    """Return what the dialog shows."""
     run = facts.run
     is_held = run.state is RunState.PAUSED
     verbs = ("save", "eval", "go" if is_held else "pause", "stop")
     labels = {"save": "Save", "eval": "Evaluate", "pause": "Pause", "go": "Go on", "stop": "Stop"}
     at = f"step {run.last_step:,}" if run.last_step is not None else "no step yet"
     end = f" of {run.max_steps:,}" if run.max_steps else ""
-    title = [(f"Control {plain(run.name)}", "text+bold"), (f"  {run.id}, {at}{end}", "dim")]
-    plan: list[Sequence[Piece]] = [
-        [(f"{labels[verb]:<10}", "text+bold"), (EFFECTS[verb], "dim")] for verb in verbs
-    ]
-    plan += [[], [("tab or arrows choose, enter does it, esc cancels", "faint")]]
-    deeds = [Deed(name=verb, label=labels[verb], is_grave=verb == "stop") for verb in verbs]
-    return title, plan, deeds
+    title: list[Piece] = [
+        (f"Control {plain(run.name)}", "text+bold"), (f"  {run.id}, {at}{end}", "dim"),
+    ]  # fmt: skip
+    return PlanShown(
+        title=title,
+        pairs=[(labels[verb], [(EFFECTS[verb], "text")]) for verb in verbs],
+        deeds=[Deed(label=labels[verb], name=verb, is_grave=verb == "stop") for verb in verbs],
+    )

@@ -46,7 +46,7 @@ class LogTab(Tab):
         """Show the end of the log; of a live run follow it."""
         pager = self.screen.show_text()
         pager.follows = self.facts.is_alive
-        pager.show(lambda width: self._rows())
+        pager.show(lambda width, height: self._rows())
         self.refresh()
 
     def refresh(self) -> None:
@@ -66,7 +66,9 @@ class LogTab(Tab):
             self._tail, lines = found
             self._lines = (self._lines + lines)[-LINES:]
             pager = self.screen.show_text()
-            pager.show(lambda width: self._rows(), top=len(self._lines) if is_first else None)
+            pager.show(
+                lambda width, height: self._rows(), top=len(self._lines) if is_first else None
+            )
             self.screen.say_tabs()
 
         self.read(ask, take)

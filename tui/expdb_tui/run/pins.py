@@ -22,7 +22,7 @@ class PinsTab(TextTab):
         """Show the facts: nothing more is read."""
         self.shown()
 
-    def rows(self, width: int) -> Rows:
+    def rows(self, width: int, height: int) -> Rows:
         """Return label and value."""
         return pin_rows(self.facts, width, self.screen.main.marks.rule)
 

@@ -35,7 +35,7 @@ class TextTab(Tab):
 
     def open(self) -> None:
         """Show what was read, or read it."""
-        self.screen.show_text().show(self.rows if self._is_read else lambda width: [])
+        self.screen.show_text().show(self.rows if self._is_read else lambda width, height: [])
         if not self._is_read:
             self.refresh()
 
@@ -44,7 +44,7 @@ class TextTab(Tab):
         self._is_read = True
         self.screen.show_text().show(self.rows)
 
-    def rows(self, width: int) -> Rows:
+    def rows(self, width: int, height: int) -> Rows:
         """Return the rows."""
         return []
 
@@ -80,7 +80,7 @@ class CodeTab(TextTab):
 
         self.read(lambda reader: read_patch(reader, facts, places), take)
 
-    def rows(self, width: int) -> Rows:
+    def rows(self, width: int, height: int) -> Rows:
         """Return files and patch."""
         main = self.screen.main
         if self._patch is None:
@@ -180,7 +180,7 @@ class SamplesTab(TextTab):
 
         self.read(lambda reader: read_samples(reader, run), take)
 
-    def rows(self, width: int) -> Rows:
+    def rows(self, width: int, height: int) -> Rows:
         """Return the texts."""
         return sample_rows(self._samples, width, self.screen.main.marks.rule)
 

@@ -1,22 +1,21 @@
-"""Rows of text that are more than the screen has: scrolled by rows and pages.
+"""Rows that are more than the screen has, laid out by somebody else: scrolled by rows and pages.
 
-Invariant: other rows move nothing, unless the end is followed; what is over the width is cut.
+Invariant: the row at the top is one of the rows; other rows move nothing, unless the end is
+followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import RenderResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
-from expdb_tui.ink import strip
-from expdb_tui.widgets.lineview import Rows
+from expdb_tui.ink import Piece, strip
+from expdb_tui.widgets.lineview import Layout, LineView
 
 if TYPE_CHECKING:
     from expdb_tui.shared import Shared
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 WHEEL = 3
 
 
-class Pager(Widget, can_focus=True):
-    """Rows laid out for a width, of which a window is shown."""
+class Pager(LineView, can_focus=True):
+    """Rows under a window that moves with the keys and the wheel."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_by(-1)", show=False),
@@ -50,44 +49,34 @@ class Pager(Widget, can_focus=True):
             return self.pager
 
     def __init__(self, *, id: str, ground: str = "bg") -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, ground=ground)
         self.top = 0
+        """The row at the top."""
         self.follows = False
         """Whether the last row stays in sight."""
-        self._ground = ground
-        self._layout_of: Callable[[int], Rows] = lambda width: ()
-        self._laid: tuple[int, Rows] | None = None
 
-    def show(self, layout: Callable[[int], Rows], *, top: int | None = None) -> None:
+    def show(self, layout: Layout, *, top: int | None = None) -> None:
         """Show other rows, from row `top` on where one is named."""
-        self._layout_of, self._laid = layout, None
+        super().show(layout)
         if top is not None:
             self.top = top
-        self.refresh()
-
-    def render(self) -> RenderResult:
-        """Return nothing: `render_line` draws."""
-        return ""
-
-    @property
-    def rows(self) -> Rows:
-        """All rows."""
-        width = self.size.width
-        if self._laid is None or self._laid[0] != width:
-            self._laid = (width, self._layout_of(width))
-        return self._laid[1]
 
     @property
     def last_top(self) -> int:
-        """The first row that is shown when the last one is in sight."""
-        return max(0, len(self.rows) - self.size.height)
+        """The row at the top when the last one is at the foot."""
+        return max(0, len(self.rows) - self.size.height) if self.size.height else 0
+
+    def jump(self, row: int) -> None:
+        """Bring a row to the top, as far as there are rows below it."""
+        self.top = max(0, min(row, self.last_top))
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
         app, rows = cast("Shared", self.app), self.rows
         self.top = self.last_top if self.follows else max(0, min(self.top, self.last_top))
         at = self.top + y
-        pieces = rows[at] if at < len(rows) else ()
+        pieces: Sequence[Piece] = rows[at] if at < len(rows) else ()
         return strip(
             pieces, self.size.width, app.palette, ground=self._ground, ellipsis=app.marks.ellipsis
         )
@@ -96,8 +85,7 @@ class Pager(Widget, can_focus=True):
         """Move by rows; upwards ends the following."""
         if by < 0:
             self.follows = False
-        self.top = max(0, min(self.last_top, self.top + by))
-        self.refresh()
+        self.jump(self.top + by)
         self.post_message(self.Scrolled(self, by))
 
     def action_page(self, by: int) -> None:

@@ -27,7 +27,6 @@ from expdb.store.layout import RunLayout
 from expdb.store.points import journals
 
 RATE: Final = "train/tokens_per_s"
-STEP_TIME: Final = "train/step_time_s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from expdb_tui.runs.screen import RunsScreen
+from expdb_tui.runs.screen import SORTS, RunsScreen
 from expdb_tui.session import Session
 from expdb_tui.widgets.rowtable import RowTable
 from tests.tui.driving import drive, press, screen_of, settle, type_in
@@ -106,6 +106,20 @@ def test_marks_stay_with_their_runs(session: Session) -> None:
         assert sum(row.startswith("■") for row in rows_of(app)) == 1
         marked = next(row for row in rows_of(app) if row.startswith("■"))
         assert "exp01" in marked
+
+    drive(session, story)
+
+
+def test_every_order_is_one_and_the_first_comes_again(session: Session) -> None:
+    async def story(app, pilot):
+        first = [row[:40] for row in rows_of(app)]
+        for name in SORTS[1:]:
+            await press(app, pilot, "s")
+            assert f"sort {name}" in screen_of(app)[1]
+            assert "!" not in screen_of(app)[-1], "an error"
+            assert len(rows_of(app)) == 3
+        await press(app, pilot, "s")
+        assert [row[:40] for row in rows_of(app)] == first
 
     drive(session, story)
 

@@ -17,7 +17,6 @@ LOW: Final = -24
 HIGH: Final = 16
 POSITIVE: Final = tuple(2.0**k for k in range(LOW, HIGH + 1))
 EDGES: Final = (*(-one for one in reversed(POSITIVE)), *POSITIVE)
-NUM_BINS: Final = len(EDGES) - 1
 
 
 def counted(values: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from expdb.errors import ExpdbError, NotFound
 from expdb.index.reader import Reader
@@ -32,7 +32,6 @@ class Facts:
     """The run that it comes from; None where it has none in this store."""
     media: RunMedia
     has_log: bool
-    baseline_keys: frozenset[str] = field(default=frozenset())
 
     @property
     def baseline(self) -> str | None:

@@ -26,8 +26,8 @@ ROLES: dict[Colour, str] = {
     "cyan": "accent",
 }
 """What settled well is quiet here: among hundreds of rows only trouble and life stand out."""
-AT_TIME, AT_RATE, AT_CURVE = 92, 100, 112
-"""Widths from which on tokens/s, the time left, the curve and the id are shown."""
+AT_RATE, AT_ETA, AT_CURVE = 92, 100, 112
+"""Widths from which on tokens/s, the time left, then the curve and the id are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,6 @@ class Shown:
     marks: Marks
     ascii: bool
     now_ms: int
-    id_cells: int
     decimals: int
     places: dict[str, int]
     """Marked runs -> their place among the series."""
@@ -64,7 +63,7 @@ def columns(shown: Shown) -> list[Column[PageRow]]:
         Column(name="seed", head="s", width=3, gap=1, is_right=True, since=60, cell=seed_cell),
         Column(name="step", head="step", width=9, gap=1, is_right=True, since=68, cell=step_cell),
         Column(
-            name="eta", head="ETA", width=5, is_right=True, since=AT_RATE,
+            name="eta", head="ETA", width=5, is_right=True, since=AT_ETA,
             cell=lambda row: eta_cell(row, shown),
         ),
         Column(
@@ -80,7 +79,7 @@ def columns(shown: Shown) -> list[Column[PageRow]]:
             since=56, cell=lambda row: delta_cell(row, shown),
         ),
         Column(name="sign", head="", width=1, gap=1, cell=lambda row: sign_cell(row, shown)),
-        Column(name="rate", head="tok/s", width=6, is_right=True, since=AT_TIME, cell=rate_cell),
+        Column(name="rate", head="tok/s", width=6, is_right=True, since=AT_RATE, cell=rate_cell),
         Column(name="events", head="!", width=2, is_right=True, gap=1, since=64, cell=events_cell),
         Column(
             name="age", head="age", width=4, is_right=True, since=72,

@@ -68,7 +68,6 @@ class RunLines:
             marks=self._marks,
             ascii=self._ascii,
             now_ms=now_ms(),
-            id_cells=self._id_cells,
             decimals=decimals_for(values),
             places=self.places,
             sparks=self.sparks,

@@ -38,7 +38,8 @@ from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
 View = Literal["list", "rank", "fold"]
-SORTS: tuple[str | None, ...] = (None, "objective", "delta", "experiment")
+SORTS: tuple[str | None, ...] = (None, "objective", "experiment", "seed", "step")
+"""Orders in turn: newest first, then by the columns of these names."""
 SHARE = 10
 """Looks at the store take at most one tenth of the time."""
 AHEAD = 60
@@ -46,7 +47,6 @@ AHEAD = 60
 PREVIEW_DELAY_S = 0.08
 DAY_MS = 86_400_000
 LIVE = "state = running or state = paused"
-COLUMN_OF = {"objective": "objective", "delta": "delta", "experiment": "experiment", None: None}
 
 
 class RunsScreen(Page):
@@ -181,7 +181,7 @@ class RunsScreen(Page):
             lines.old = order.changed_since(before.order) | before.old
             lines.sparks = before.sparks
         lines.places = main.chosen_places()
-        lines.sorted_by = COLUMN_OF[self._sort]
+        lines.sorted_by = self._sort
         main.take_life(order)
         self._lines = lines
         self._show_empty(order)
@@ -309,6 +309,9 @@ class RunsScreen(Page):
             left += [("   sort ", "dim"), (self._sort, "text")]
         if order.baseline is not None:
             left += [("   baseline ", "dim"), (self.main.session.short(order.baseline.id), "text")]
+        if order.warnings:
+            said = f"{len(order.warnings)} damaged: expdb fsck"
+            left += [(f"   {self.main.marks.event} {said}", "warn")]
         if self._error:
             left += [(f"   {plain(self._error)}", "warn")]
         marked = len(self.main.chosen)
@@ -331,7 +334,6 @@ class RunsScreen(Page):
     @on(RowTable.Moved)
     def moved(self) -> None:
         """Read what came on the screen; the preview once the cursor rests."""
-        self.table.can_focus = True
         self._read_page()
         self.set_timer(PREVIEW_DELAY_S, self._ask_preview)
 

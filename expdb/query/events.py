@@ -236,6 +236,6 @@ def _first(reader: Reader, run: str) -> FirstTrouble | None:
     rows, _ = _rows(reader, where, params, order, 1)
     if not rows:
         return None
-    event = rows[0].event
+    event = _whole(reader, run, rows[0].event.step, rows)[0].event
     sql = f"SELECT max(c.step) FROM checkpoints c WHERE c.run = ? AND {USABLE} AND c.step < ?"
     return FirstTrouble(run=run, event=event, good=reader.rows(sql, [run, event.step])[0][0])

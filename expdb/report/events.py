@@ -161,11 +161,14 @@ def next_commands(found: EventList, style: Style) -> list[tuple[str, str]]:
     """Return what to do next about one run, as (label, command)."""
     if found.first is None or found.step is not None:
         return []
-    run = style.run(found.first.run)
-    show = ("show", f"expdb events {run}@{found.first.event.step}")
-    if found.first.good is None:
+    event = found.first.event
+    show = ("show", f"expdb events {style.run(found.first.run)}@{event.step}")
+    command = plain(str(event.facts.get("command", "")))
+    # What only shows the event is said anyway; of other commands each rule knows its own.
+    if not command or command.startswith("expdb events "):
         return [show]
-    return [("retry", f"expdb resume {run}@{found.first.good} --lr-scale 0.5"), show]
+    label = "retry" if command.startswith("expdb resume ") else "try"
+    return [(label, command), show]
 
 
 def ids(found: EventList) -> list[str]:

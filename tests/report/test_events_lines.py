@@ -92,11 +92,31 @@ def test_what_rules_say_is_text(cast, screen):
         assert "\\x1b]0;x\\x07" in text
 
 
-def test_next_is_to_go_back_before_the_first_trouble_or_to_look_at_it(cast, screen):
+def advised(cast, command: str) -> EventList:
+    """Return events of which the first has a command, as its rule knows one."""
+    found = of_one(cast)
+    assert found.first is not None
+    event = replace(found.first.event, facts={"command": command})
+    return replace(found, first=replace(found.first, event=event))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("expdb resume e7s5@100 --lr-scale 0.5", "retry"),
+        ("expdb probe loader e7s5", "try"),
+        ("expdb events e7s5@151", None),  # what only shows it is said once
+        ("", None),
+    ],
+)
+def test_next_is_what_the_rule_advises_and_to_look_at_it(cast, screen, command, said):
     show = ("show", "expdb events e7s5@151")
-    retry = ("retry", "expdb resume e7s5@100 --lr-scale 0.5")
-    assert events.next_commands(of_one(cast), screen()) == [retry, show]
-    assert events.next_commands(of_one(cast, good=None), screen()) == [show]
+    advice = [] if said is None else [(said, command)]
+    assert events.next_commands(advised(cast, command), screen()) == [*advice, show]
+
+
+def test_without_advice_next_is_to_look(cast, screen):
+    assert events.next_commands(of_one(cast), screen()) == [("show", "expdb events e7s5@151")]
     assert events.next_commands(of_several(cast), screen()) == []
     assert events.ids(of_several(cast)) == ["e7s5g2p0va", "t1h6y3cz8r"]
 

@@ -31,6 +31,7 @@ FLAGS: Final = {
     "stale": "--stale",
     "failed": "--failed",
 }
+FLAG_ORDER: Final = tuple(dict.fromkeys(FLAGS.values()))
 SHOWN: Final = 5
 """So many jobs that are not done are told of one by one."""
 
@@ -178,11 +179,21 @@ def next_commands(result: RunResult, style: Style) -> list[tuple[str, str]]:
     with_run = next((one.run for one in failed if one.run is not None), None)
     if with_run is not None:
         out.append(("look", f"expdb show {style.run(with_run)}"))
+    asked = {"--missing"} | {_flag(one) for one in result.left}
+    command = " ".join(["expdb run", *(flag for flag in FLAG_ORDER if flag in asked)])
     if failed:
-        out.append(("again", "expdb run --missing --failed"))
+        out.append(("again", command))
     elif not result.is_well:
-        out.append(("go on", "expdb run --missing"))
+        out.append(("go on", command))
     return out
+
+
+def _flag(one: Ended) -> str:
+    """Return what `expdb run` calls a job that is not done, as `status` sees it from now on."""
+    if one.end == "failed":
+        return "--failed"
+    # A run that was stopped is preempted or crashed; without one nothing has changed.
+    return FLAGS.get(one.job.state if one.run is None else "preempted", "--missing")
 
 
 def new_runs(result: RunResult) -> list[str]:

@@ -118,6 +118,9 @@ def test_what_came_of_it(screen, golden):
     assert run.new_runs(some()) == ["k3f9x2m7qd", "b3w9t6d1zm"]
     stopped = result(ended(plan().jobs[0], "stopped", run="k3f9x2m7qd"), stopped=True)
     assert run.next_commands(stopped, screen()) == [("go on", "expdb run --missing")]
+    stale = plan().jobs[0]
+    left = result(ended(stale, "stopped", run="k3f9x2m7qd"), ended(stale, "not begun"))
+    assert run.next_commands(left, screen()) == [("go on", "expdb run --missing --stale")]
     odd = ended(plan().jobs[0], "done", said="it recorded tree 1234567, not the pinned 4d2f6a1")
     assert run.warnings(result(odd)) == [f"exp02_cosine:s0: {odd.said}"]
     assert run.next_commands(result(odd), screen()) == []

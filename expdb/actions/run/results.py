@@ -145,9 +145,14 @@ class RunResult:
     was_stopped: bool = False
 
     @property
+    def left(self) -> tuple[Ended, ...]:
+        """What was planned and is not done."""
+        return tuple(one for one in self.ended if one.end in NOT_DONE)
+
+    @property
     def is_well(self) -> bool:
         """Whether nothing is left to do of what was planned."""
-        return not any(one.end in NOT_DONE for one in self.ended)
+        return not self.left
 
 
 def cost(estimates: Sequence[float | None], workers: int) -> float | None:

@@ -18,8 +18,10 @@ from expdb.query.composed_files import Unreadable, scalar_in
 from expdb.store.layout import RunLayout
 from expdb.store.runs import read_identity, run_dirs
 from expdb.store.store import Store
+from expdb.text import plain
 
 SCRIPT = "train.py"
+NAME_IT = "write `entry: SCRIPT` into a file of conf/expdb, or start it once by hand"
 FOLDER, NAME, OURS = "conf", "train", "expdb"
 
 
@@ -40,6 +42,11 @@ class Entry:
     def path(self) -> Path:
         """The primary file."""
         return self.folder / f"{self.name}.yaml"
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be trained that it declares; empty where a script is known."""
+        return "" if self.script else f"no script is known that trains {plain(self.path.name)}"
 
 
 def find_entry(places: Sequence[Path], store: Store | None = None) -> Entry:

@@ -65,13 +65,14 @@ def store_status(
         noise = noise_of(reader, baseline or newest, objective.metric, newest)
         found = with_deltas(reader, found, baseline, noise, problems=warnings)
     counts = reader.rows("SELECT state, count(*) FROM runs GROUP BY state ORDER BY state")
+    untrainable = "" if declared is None else declared.entry.fault
     num_runs, size = reader.rows("SELECT count(*), coalesce(sum(bytes), 0) FROM runs")[0]
     return StoreStatus(
         work_tree=work_tree_status(reader, here, head=head, baseline=baseline),
         store=reader.store.name,
         num_runs=num_runs,
         bytes=int(size),
-        rows=tuple(_rows(stand, found, _gates(reader, stand))),
+        rows=tuple(_rows(stand, found, _gates(reader, stand), untrainable)),
         counts=dict(counts),
         metric=objective.metric if objective is not None else None,
         warnings=tuple(warnings),
@@ -111,8 +112,12 @@ def _rows(
     stand: Sequence[Standing],
     found: Sequence[RunRow],
     gates: Mapping[str, tuple[GateResult, ...]],
+    untrainable: str,
 ) -> Iterator[StatusRow]:
-    """Yield what is declared with its runs, and beside it the runs that nothing declares."""
+    """Yield what is declared with its runs, and beside it the runs that nothing declares.
+
+    `untrainable` is why nothing that is missing can be trained.
+    """
     by_id = {row.id: row for row in found}
     taken = {(one.experiment, one.variant, one.seed) for one in stand}
     names = {one.experiment for one in stand}
@@ -125,7 +130,7 @@ def _rows(
             is_declared=True,
             run=by_id.get(one.run or ""),
             reasons=one.reasons,
-            fault=one.fault,
+            fault=one.fault or (untrainable if one.state == "missing" else ""),
             overrides=one.overrides,
             gates=gates.get(one.run or "", ()),
         )

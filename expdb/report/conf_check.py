@@ -94,7 +94,7 @@ def _grid(rows: Sequence[ConfRow], style: Style) -> Grid:
 
 
 def _row(row: ConfRow, style: Style) -> tuple[Cell, ...]:
-    keys = "" if row.num_keys is None else f"{row.num_keys:,} keys"
+    keys = "" if row.num_keys is None else counted(row.num_keys, "key")
     base = "" if row.num_keys is None else f"{plain(row.base)} + {len(row.changed):,}"
     what = row.remarks[0] if row.remarks else _changed(row)
     if len(row.remarks) > 1:

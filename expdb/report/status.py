@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from expdb.query.entry import NAME_IT
 from expdb.query.status_results import Reason, StatusRow, StoreStatus, WorkTreeStatus
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
@@ -228,11 +229,13 @@ def next_commands(status: StoreStatus, style: Style) -> list[tuple[str, str]]:
     """Return what to do next: train what is missing or stale, take up what was cut off."""
     out = []
     need = [row for row in status.rows if row.is_declared and row.state in ("missing", "stale")]
-    if need and status.entry is not None:
+    if need and status.entry is not None and status.entry.fault:
+        out.append(("entry", NAME_IT))
+    elif need and status.entry is not None:
         states = {row.state for row in need}
         flags = [f"--{state}" for state in ("missing", "stale") if state in states]
         out.append(("run", " ".join(["expdb run", *flags])))
-    if any(row.fault for row in status.rows):
+    if any(row.state == "invalid" for row in status.rows):
         out.append(("look", "expdb doctor --conf"))
     cut_off = [
         row.run

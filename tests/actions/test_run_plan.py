@@ -192,7 +192,7 @@ def test_a_script_that_only_the_callback_pins_gets_it(project: Path, store: Stor
 
 def test_without_a_script_nothing_can_be_trained(project: Path, store: Store) -> None:
     (project / "train.py").unlink()
-    with pytest.raises(Refused, match=r"no script is known that trains train\.yaml"):
+    with pytest.raises(Refused, match=r"train\.py is not there"):
         plan(project, store)
 
 

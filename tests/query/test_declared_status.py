@@ -14,9 +14,11 @@ from expdb.index.reader import open_reader
 from expdb.model import Run, RunState
 from expdb.query.declared_cache import declaration
 from expdb.query.declared_results import Declaration, DeclaredRun
-from expdb.query.entry import Entry
+from expdb.query.entry import NAME_IT, Entry
 from expdb.query.status import store_status
 from expdb.query.status_results import Reason, StatusRow
+from expdb.report.status import next_commands
+from expdb.report.style import Style
 from expdb.store.store import Store
 from tests.query.made import make_run, make_store, write_run
 from tests.query.test_code_and_status import git
@@ -104,6 +106,18 @@ def test_what_was_never_run_is_missing(project: Path, store: Store) -> None:
     assert [row.overrides for row in rows(project, store)] == [
         (), (), ("seed=0",), ("seed=1",), ("seed=2",)
     ]  # fmt: skip
+
+
+def test_without_a_script_what_is_missing_says_so_and_what_is_to_do(
+    project: Path, store: Store
+) -> None:
+    declared = declaration(Entry(folder=project / "conf", name="train"), store.layout.index)
+    with open_reader(store) as reader:
+        found = store_status(reader, head=None, cwd=project, declared=declared)
+    faults = {row.fault for row in found.rows}
+    assert faults == {"no script is known that trains train.yaml"}
+    style = Style(width=100, terminal=False, ascii=True)
+    assert next_commands(found, style) == [("entry", NAME_IT)]
 
 
 def test_every_edit_turns_exactly_the_right_rows_stale_and_back(

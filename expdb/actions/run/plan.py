@@ -21,7 +21,7 @@ from expdb.index.reader import Reader
 from expdb.query.composed_files import Unreadable, read_config_file
 from expdb.query.conf import choice
 from expdb.query.declared_results import Declaration, Declared, DeclaredRun
-from expdb.query.entry import Entry
+from expdb.query.entry import NAME_IT, Entry
 from expdb.query.standing import Standing, standings
 from expdb.store.runword import parse
 from expdb.text import plain
@@ -164,10 +164,7 @@ def _folder(entry: Entry, places: Sequence[Path]) -> Path:
     for place in places:
         if entry.script and (place / entry.script).is_file():
             return place
-    raise Refused(
-        f"no script is known that trains {plain(entry.path.name)}",
-        hint="start it once by hand: what it was started as is recorded",
-    )
+    raise Refused(entry.fault or f"{plain(entry.script)} is not there", hint=NAME_IT)
 
 
 def _start(reader: Reader, declared: Declaration) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
 
 from expdb.model import FORMAT, NEEDS
+from expdb.store.programs import ask
 
 Mark = Literal["ok", "note", "problem", "none"]
 DISTRIBUTION = "expdb-ml"
@@ -194,21 +194,13 @@ def gpu_check(*, command: str = "nvidia-smi", path: str | None = None) -> Check:
     program = shutil.which(command, path=path)
     if program is None:
         return Check(name="gpu", mark="none", what="none found")
-    try:
-        done = subprocess.run(
-            [program, "--query-gpu=name", "--format=csv,noheader"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=GPU_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+    answer = ask(program, "--query-gpu=name", "--format=csv,noheader", timeout_s=GPU_TIMEOUT_S)
+    if answer is None:
         what = f"{command} gives no answer"
         return Check(name="gpu", mark="note", what=what, advice=(f"look at the driver: {command}",))
-    lines = [line.strip() for line in done.stdout.decode(errors="replace").splitlines()]
-    names = [line for line in lines if line]
-    if done.returncode or not names:
-        said = (names or done.stderr.decode(errors="replace").split("\n"))[0].strip()
+    names = [line.strip() for line in answer.out.splitlines() if line.strip()]
+    if answer.code or not names:
+        said = (names or answer.err.split("\n"))[0].strip()
         what = f"{command} fails" + (f": {said}" if said else "")
         return Check(name="gpu", mark="note", what=what, advice=(f"look at the driver: {command}",))
     kinds = {name: names.count(name) for name in names}

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from expdb.store.programs import ask
+
 KEPT_S: Final = 2.0
 """So long an answer of the queue holds: it is asked for all jobs at once, and not without pause."""
-TIMEOUT_S: Final = 10.0
 PENDING: Final = "PENDING"
 
 
@@ -108,17 +108,6 @@ def ask_to_end(job: str) -> None:
 
 def _ask(*argv: str) -> str | None:
     """Return what a command of SLURM prints; None where it is not there, fails or hangs."""
-    try:
-        done = subprocess.run(
-            argv,
-            env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    env = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+    answer = ask(*argv, env=env)
+    return answer.out if answer is not None and answer.code == 0 else None

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from expdb.store.programs import ask
+
 VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
-TIMEOUT_S: Final = 10.0
 DEVICE: Final = re.compile(r"^(GPU|\s+MIG) .*\(UUID: ([\w/-]+)\)\s*$", re.M)
 
 
@@ -58,19 +58,10 @@ def _listed() -> list[str]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
-    try:
-        done = subprocess.run(
-            [program, "--list-gpus"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+    answer = ask(program, "--list-gpus")
+    if answer is None or answer.code:
         return []
-    found: list[tuple[str, str]] = DEVICE.findall(done.stdout) if done.returncode == 0 else []
+    found: list[tuple[str, str]] = DEVICE.findall(answer.out)
     out = []
     for at, (kind, name) in enumerate(found):
         following = found[at + 1][0].strip() if at + 1 < len(found) else ""

@@ -27,7 +27,7 @@ from expdb.actions.run.begun import Exit, Taken
 from expdb.actions.run.process import NOT_PASSED, Site, folder_of, place_of, said_of, variables_of
 from expdb.actions.run.recorded import Recorded, recorded_by
 from expdb.errors import BadInput, Corrupt, Refused
-from expdb.store import jobs, owner, slurm
+from expdb.store import jobs, owner, programs, slurm
 from expdb.store.files import read_json, write_json
 from expdb.store.locate import JOB
 from expdb.store.store import Store
@@ -167,7 +167,7 @@ class Submitted:
     def abandon(self, store: Store) -> None:
         """End it at once, and give back what it had."""
         self.stop(at_once=True)
-        until = time.monotonic() + slurm.TIMEOUT_S
+        until = time.monotonic() + programs.TIMEOUT_S
         while self.exit() is None and time.monotonic() < until:
             time.sleep(0.1)
         self.finish(store)

@@ -155,6 +155,7 @@ class Loop:
         """Do what is due between two updates; False when the loop is at its end."""
         if self._stop_at is not None and self.step >= self._stop_at:
             return False
+        self.run.step = self.step
         self._saving.settle(self.step, wait=False)
         asked = self._asked()
         if asked.pause:
@@ -167,7 +168,6 @@ class Loop:
             self._readings.ended(step)
             self._saving.settle(step, wait=True)
             self._acting.restore_best()
-        self.run.step = step
         if self.state.loop.device_tokens is None:
             self.run.num_tokens = self.state.loop.tokens
         return not end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from expdb.errors import BadInput
 from expdb.monitor.actions import OPTIONS
 from expdb.monitor.engine import Monitor
 from expdb.monitor.rules import BUILT_IN, build_rules, built_in
+from expdb.query.replay import rules_in
 from tests.monitor.feeding import noisy, only, rows_of
 
 WHOLE = {
@@ -106,3 +108,28 @@ def test_a_look_ahead_says_what_will_be_found_and_leaves_nothing_behind() -> Non
     assert said[:1] == fires[:1] == [121]
     assert 140 in said
     assert plain.state_dict() == asked.state_dict()
+
+
+def test_the_table_of_actions_names_each_with_its_options_and_its_tests() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/monitoring.md").read_text(encoding="utf-8").partition("\n## Actions\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    table = {row[0].strip("`"): row for row in rows}
+    assert set(table) == set(OPTIONS)
+    tests = (root / "tests/track/test_rule_actions_done.py").read_text(encoding="utf-8")
+    for name, options in OPTIONS.items():
+        said = {option: f"[{known.default:g}]" if isinstance(known.default, float | int)
+                else f"[{known.default}]" for option, known in options.items()}  # fmt: skip
+        assert all(f"`{one}` {default}" in table[name][1] for one, default in said.items()), name
+        for test in table[name][-1].split("; "):
+            assert f"def test_{test.replace(' ', '_')}(" in tests, test
+
+
+def test_presets_of_actions_are_what_they_say() -> None:
+    for name, rule, action in (
+        ("rewind", "loss_spike", "rewind"),
+        ("early_stop", "no_gain", "early_stop"),
+    ):
+        path = Path(__file__).parents[2] / f"conf/monitor/{name}.yaml"
+        (found,) = (one for one in build_rules(rules_in(path)) if one.name == rule)
+        assert [one.name for one in found.actions] == [action]

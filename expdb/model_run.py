@@ -115,7 +115,9 @@ class Attempt:
     """Data name (`train`, `val`) -> {"digest", "name", "bytes", ...}."""
     work_tree: str = ""
     intervention: Mapping[str, Any] = field(default_factory=dict)
-    """What a person changed where it went on: skip_batches, skipped ([first, last]), lr_scale."""
+    """What was changed where it went on: skip_batches, skipped ([first, last]), lr_scale; rewind
+    (rule, step, from, try) where a rule did it, else a person.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,17 @@ DOCUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
             "action": "use loss_spike instead",
         },
     },
+    "no_gain": {
+        "on": False,
+        "signal": "val/loss",
+        "detector": "no_gain",
+        "decision": "stop early and keep the best checkpoint, or let the rate decay",
+        "runbook": {
+            "cause": "the model has learned what it can from these data at this rate",
+            "checks": "train/loss beside it, train/lr, the size of the validation set",
+            "action": "stop and keep the best checkpoint, or let the rate decay",
+        },
+    },
     "label_misaligned": {
         "on": False,
         "signal": "train/loss",

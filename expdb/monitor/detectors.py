@@ -21,6 +21,7 @@ from expdb.monitor.jump import Jump
 from expdb.monitor.level_shift import LevelShift
 from expdb.monitor.log_spike import LogSpike
 from expdb.monitor.mean_ratio import MeanRatio
+from expdb.monitor.no_gain import NoGain
 from expdb.monitor.non_finite import NonFinite
 from expdb.monitor.overfit import Overfit
 from expdb.monitor.plateau import Plateau
@@ -36,6 +37,7 @@ DETECTORS: Final[Mapping[str, Callable[..., Detector]]] = {
     "level_shift": LevelShift,
     "plateau": Plateau,
     "overfit": Overfit,
+    "no_gain": NoGain,
     "threshold": Threshold,
     "stall": Stall,
     "flat": Flat,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
 from expdb.monitor.alert import Alert, Line
@@ -132,6 +133,41 @@ class Monitor:
                 if reading is not None and line is not None:
                     found.append(self._finding(slot, slot.last_step, reading, line))
         return found
+
+    def would_fire(
+        self,
+        rules: Collection[str],
+        step: int,
+        keys: tuple[str, ...],
+        values: Sequence[float],
+        time_ms: int = 0,
+    ) -> bool:
+        """Tell whether one of the rules named fires over a call that is still to come; nothing of
+        this is remembered.
+        """
+        plan = self._plans.get(keys) or self._planned(keys)
+        phase = self._phase
+        if plan.rate >= 0 and math.isfinite(values[plan.rate]):
+            phase = deepcopy(self._phases).update(float(values[plan.rate]))
+        by_key = dict(zip(keys, values, strict=True))
+        for slot in plan.slots:
+            if slot.rule.name not in rules or (slot.last_step or 0) > step:
+                continue
+            if slot.rule.phase and phase not in slot.rule.phase:
+                continue
+            reading = deepcopy(slot.detector).update(step, by_key, time_ms)
+            if reading is not None and reading.level >= FIRING:
+                return True
+        return False
+
+    def best_steps(self, rules: Collection[str]) -> set[int]:
+        """Return the evaluations with the best mean, as the detectors of the rules named know."""
+        found = {
+            getattr(slot.detector, "best_step", None)
+            for (rule, _), slot in list(self._slots.items())
+            if rule in rules
+        }
+        return {step for step in found if step is not None}
 
     # ---------------------------------------------------------------------------------- planning
 

@@ -46,6 +46,11 @@ class Overfit:
         """The median of the training loss when the best mean was reached."""
         self._run = 0
 
+    @property
+    def best_step(self) -> int | None:
+        """The evaluation with the best mean; None before there is one."""
+        return self._best_step if math.isfinite(self._best) else None
+
     def update(self, step: int, values: Mapping[str, float], time_ms: int = 0) -> Reading | None:
         """Return how an evaluation stands to the best; None at a step without one."""
         train = values.get(self.keys[1])

@@ -11,6 +11,7 @@
       decision: what it makes one do
       runbook: {cause: ..., checks: ..., action: ...}
       command: expdb resume {run}@{good} --lr-scale 0.5
+      actions: [tag, pause]           # what is done by itself when it fires; see actions.py
 
 Invariant: no rule without a decision and a whole runbook; what is wrong is said at the start.
 """
@@ -26,6 +27,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from expdb.errors import BadInput
+from expdb.monitor.actions import Action, actions_of
 from expdb.monitor.detectors import DETECTORS, checked, parameters
 from expdb.monitor.finding import Severity
 
@@ -64,7 +66,8 @@ class Rule:
     checks: str
     action: str
     command: str = LOOK
-    actions: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+    """What is done when it fires, in this order."""
 
     @property
     def runbook(self) -> str:
@@ -135,7 +138,12 @@ def rule_of(name: str, body: Mapping[str, Any], where: str) -> Rule:
         checks=_text(runbook, "checks", f"{where}.runbook"),
         action=_text(runbook, "action", f"{where}.runbook"),
         command=_command(body, where),
-        actions=_texts(body, "actions", where),
+        actions=actions_of(
+            body.get("actions"),
+            f"{where}.actions",
+            signal=signal,
+            knows_best=hasattr(DETECTORS[detector], "best_step"),
+        ),
         **{one: _whole(body, one, default, where) for one, default in NUMBERS.items()},
     )
 

@@ -7,7 +7,7 @@ last.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expdb.model import Attempt, Checkpoint, Event, Run, RunState
@@ -212,7 +212,7 @@ def _attempts(attempts: Sequence[Attempt]) -> str:
 
 
 def _changed(attempts: Sequence[Attempt]) -> str:
-    """Return what people changed where attempts went on, on the run's own way to its end."""
+    """Return what was changed where attempts went on, on the run's own way to its end."""
     out = ""
     for attempt in attempts:
         later = (one.resumed_from for one in attempts if one.number > attempt.number)
@@ -220,6 +220,13 @@ def _changed(attempts: Sequence[Attempt]) -> str:
             continue
         known = attempt.intervention
         skipped, scale = known.get("skipped"), known.get("lr_scale")
+        back = known.get("rewind")
+        if isinstance(back, Mapping):
+            rule, at, start, num = (
+                plain(str(back.get(name, "?"))) for name in ("rule", "step", "from", "try")
+            )
+            to = attempt.resumed_from or 0
+            out += f", went back from {start} to {to} for {rule} at {at} (try {num})"
         if isinstance(skipped, list) and len(skipped) == 2:
             out += f", batches {plain(str(skipped[0]))}-{plain(str(skipped[1]))} skipped"
         if scale is not None:

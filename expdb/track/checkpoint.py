@@ -264,6 +264,16 @@ def load_start(
     return Loaded(step=0)
 
 
+def load_weights(layout: RunLayout, step: int, state: State) -> None:
+    """Take the models and their averages of a checkpoint over, and nothing else of it.
+
+    Raises:
+        NotFound, Corrupt, BadInput: as `load_checkpoint`.
+    """
+    folders.verify(layout, step)
+    state.load_weights(_read_parts(layout, step))
+
+
 def load_part(layout: RunLayout, step: int, part: str, *, into: Any) -> None:
     """Load one part (`model`, `ema`, `optim`) of a checkpoint into a live object.
 

@@ -66,6 +66,12 @@ class Console:
         """Step -> the objective of the run that this one is measured against."""
         self._latest: Callable[[], Mapping[str, tuple[int, float]]] = dict
 
+    def log_to(self, path: Path) -> None:
+        """Go on in another log, that of a further attempt."""
+        old, self._log, self._is_cut = self._log, path.open("ab", buffering=0), False
+        if old is not None:
+            old.close()
+
     def introduce(
         self,
         lines: Iterable[str],

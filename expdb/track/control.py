@@ -14,7 +14,7 @@ told once, and answered once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from expdb import text
@@ -38,6 +38,18 @@ class Asked(NamedTuple):
     evaluate: bool = False
     pause: bool = False
     go: bool = False
+    due: tuple[bool, ...] = ()
+    """Which actions of rules are due, in the order of `run.actions.table`."""
+
+    def flat(self) -> tuple[bool, ...]:
+        """Return all of it in a row, as ranks add it up."""
+        return (*self[:-1], *self.due)
+
+    @classmethod
+    def of(cls, flags: Iterable[bool]) -> Asked:
+        """Return what such a row says."""
+        stop, save, evaluate, pause, go, *due = flags
+        return cls(stop, save, evaluate, pause, go, tuple(due))
 
 
 NOTHING = Asked()
@@ -88,6 +100,19 @@ class Control:
             pause="pause" in asked,
             go=self.is_open("go"),
         )
+
+    def hold(self, who: str) -> None:
+        """Ask for a pause in the name of somebody else than `expdb ctl`, and take it as told."""
+        self._is_pausing = True
+        if self._layout is None:
+            return
+        try:
+            one = requests.request(self._layout, self._attempt, "pause", who=who)
+        except OSError as error:
+            self._on_trouble(f"store: {reason(error)}; the run is not shown as paused")
+            return
+        self._seen.add(one.name)
+        self._open.setdefault("pause", []).append(one)
 
     def is_open(self, verb: str) -> bool:
         """Tell whether a request of that verb was told and is not answered."""
@@ -142,10 +167,23 @@ def wait_for_go(
 def agreed(engine: Engine, asked: Sequence[bool]) -> Asked:
     """Return what any rank asks for, the same on all of them; it waits for all ranks."""
     if engine.world == 1:
-        return Asked(*asked)
+        return Asked.of(asked)
     import torch
     import torch.distributed as dist
 
     counts = torch.tensor([float(one) for one in asked], device=engine.device)
     dist.all_reduce(counts)
-    return Asked(*(number > 0 for number in counts.tolist()))
+    return Asked.of(number > 0 for number in counts.tolist())
+
+
+def told(engine: Engine, *numbers: int) -> tuple[int, ...]:
+    """Return the numbers of rank 0 on all ranks; it waits for all of them."""
+    if engine.world == 1:
+        return numbers
+    import torch
+    import torch.distributed as dist
+
+    mine = numbers if dist.get_rank() == 0 else (0,) * len(numbers)
+    whole = torch.tensor(mine, dtype=torch.int64, device=engine.device)
+    dist.all_reduce(whole)
+    return tuple(whole.tolist())

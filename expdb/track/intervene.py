@@ -1,7 +1,7 @@
-"""What a person changes where a run goes on: batches left out, another learning rate.
+"""What is changed where a run goes on: batches left out, another learning rate.
 
 A spike comes back when the same batches meet the same weights, so whoever goes back to a checkpoint
-may leave the batches behind it out, or train slower from there on.
+may leave the batches behind it out, or train slower from there on. A person does, or a rule.
 
 Invariant: what was changed stands in the attempt's pin.json before the first update, and in the
 run's events; the scale of the learning rate is in every checkpoint after it.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from expdb.errors import BadInput
@@ -32,6 +32,10 @@ class Intervention:
     """The data of so many updates are left out: `accum` micro-batches each, on every rank."""
     lr_scale: float = 1.0
     """What every learning rate is multiplied by from here on, on top of earlier scales."""
+    rewind: Mapping[str, Any] = field(default_factory=dict)
+    """The rule that went back here by itself: rule, step (of its alert), from (the step that was
+    reached), try; empty where a person did.
+    """
 
     def __bool__(self) -> bool:
         return self != NONE
@@ -43,6 +47,8 @@ class Intervention:
             out["skip_batches"] = self.skip_batches
         if self.lr_scale != 1.0:
             out["lr_scale"] = self.lr_scale
+        if self.rewind:
+            out["rewind"] = dict(self.rewind)
         return out
 
     def apply(self, state: State) -> None:

@@ -183,16 +183,17 @@ class Logs(ABC):
         *,
         facts: Mapping[str, Any] | None = None,
         is_quiet: bool = False,
+        is_told: bool = False,
     ) -> None:
         """Record what a rule found, and say it unless `is_quiet`; `facts` is what else its line
-        holds.
+        holds, and of an alert that is neither open nor over nothing is said, but with `is_told`.
         """
         self._require_open()
         said = self._redactor.text(message)
         write = partial(add_event, self.layout, step, severity, rule, said, facts)
         self._side.write("an event", write)
         self._changed(is_event=True)
-        if is_quiet or (facts is not None and not facts.get("state")):
+        if is_quiet or not (facts is None or facts.get("state") or is_told):
             return  # for the record alone
         if severity == "info":
             self.console.step_line(step, "info", f"{rule}: {message}")

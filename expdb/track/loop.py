@@ -8,7 +8,6 @@ training. `train/tokens` at step k is what these weights have seen: one point fo
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,23 +15,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, get_args
 
 from expdb.errors import BadInput, ExpdbError
-from expdb.track import rng
+from expdb.track.acting import Acting
 from expdb.track.control import Asked, Control, agreed, wait_for_go
+from expdb.track.evaluation import Evaluations, lost_words
 from expdb.track.intervene import NONE, Intervention, skip_words
-from expdb.track.scalars import on_host
+from expdb.track.readings import Readings
+from expdb.track.saving import Saving
 from expdb.track.signals import StopRequest
-from expdb.track.state import eval_mode
-from expdb.track.throughput import Delayed, Pace, due_between
-from expdb.track.update import TOKENS, Engine, Precision, Result, Update
-from expdb.track.watched import Clipping, end_sample, watch_of
+from expdb.track.throughput import Delayed, due_between
+from expdb.track.update import Engine, Precision, Result, Update
+from expdb.track.watched import watch_of
 
 if TYPE_CHECKING:
     from expdb.track.quiet import QuietRun
     from expdb.track.run import Run
     from expdb.track.state import State
 
-SHOWN = 20
-"""The shown loss is the mean of so many steps, as in every table."""
 EXIT_PREEMPTED = 143
 EXIT_FAILED = 1
 
@@ -81,28 +79,17 @@ class Loop:
         self.run = run
         self.state = state
         self.max_steps = max_steps
-        self._eval_every = eval_every
-        self._evaluate = evaluate
-        self._save_every = save_every
-        self._save_every_s = save_every_s
         self._clock = clock
         self._engine = Engine(
-            state, accum=accum, precision=precision, clip=clip, clock=clock, requests=self._requests
+            state, accum=accum, precision=precision, clip=clip, clock=clock, requests=self._flags
         )
+        self._evaluations = Evaluations(state, evaluate, eval_every)
+        self._saving = Saving(run, state, every=save_every, every_s=save_every_s, clock=clock)
+        self._acting = Acting(run, state, self._engine, self)
         self._stop = StopRequest()
-        self._control: Control = getattr(run, "control", None) or Control(None)
-        self._pace = Pace()
-        self._losses = Delayed()
-        self._began_at = 0
-        self._tokens_at = -1
-        """The step of the last train/tokens that came with an evaluation."""
-        self._clipping = Clipping(state.loop, clip) if clip else None
-        self._shown: deque[float] = deque(maxlen=SHOWN)
+        self._readings = Readings(run, state, self._engine, clip)
+        self._no_control = Control(None)
         self._agreed: deque[Any] = deque()
-        self._saved_step = -1
-        self._saved_s = 0.0
-        self._forked = False
-        self._change: Intervention = getattr(run, "intervention", None) or NONE
         self._stop_at: int | None = getattr(run, "stop_at", None)
         state.skips_batches = True
 
@@ -110,6 +97,16 @@ class Loop:
     def step(self) -> int:
         """Updates done."""
         return self.state.loop.step
+
+    @property
+    def end(self) -> int:
+        """The step at which training ends: `max_steps`, or earlier where a rule says so."""
+        at = self.state.loop.end_at
+        return self.max_steps if at is None else min(at, self.max_steps)
+
+    @property
+    def _control(self) -> Control:
+        return getattr(self.run, "control", None) or self._no_control
 
     def __iter__(self) -> Iterator[Update]:
         """Yield updates; each must be finished by `update.step()` before the next."""
@@ -126,17 +123,26 @@ class Loop:
     def _begin(self) -> None:
         start = self.run.restore(self.state)
         restored = self.state.was_restored
-        self.state.loop.step = self._began_at = start
+        self.state.loop.step = start
+        self._readings.begin(start)
         # A fork that was stopped before its own first checkpoint begins again from its parent's.
-        self._forked = restored and self.run.resumed_from != start
-        self._saved_step = start if restored else -1
-        self._saved_s = self._clock()
+        self._evaluations.is_fork = restored and self.run.resumed_from != start
+        self._saving.begin(start if restored else -1)
         if self.state.loop.num_batches is None:
             self.state.loop.num_batches = start * self._engine.accum
         self._engine.batches.open(restored=restored)
-        if self._change.skip_batches:
-            self._skip(self._change.skip_batches)
+        change: Intervention = getattr(self.run, "intervention", None) or NONE
+        if change.skip_batches:
+            self._skip(change.skip_batches)
         self._engine.watch = watch_of(self.run, self._engine)
+
+    def begin_again(self) -> None:
+        """Go on from what the run starts from now, as a process does that begins there."""
+        self._agreed.clear()
+        self._engine.agreed = None
+        for optim in self.state.optims.values():
+            optim.zero_grad(set_to_none=True)
+        self._begin()
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""
@@ -147,35 +153,41 @@ class Loop:
 
     def _border(self) -> bool:
         """Do what is due between two updates; False when the loop is at its end."""
-        step = self.step
-        if self._stop_at is not None and step >= self._stop_at:
+        if self._stop_at is not None and self.step >= self._stop_at:
             return False
-        self._settle(wait=False)
+        self.run.step = self.step
+        self._saving.settle(self.step, wait=False)
         asked = self._asked()
         if asked.pause:
-            asked = self._pause(step)
+            asked = self._pause()
         self._stop_if(asked.stop)
-        end = step >= self.max_steps
-        self._act(step, asked, is_due=True)
+        followed = self._acting.follow(asked.due)
+        self._act(asked._replace(save=asked.save or followed.save), is_due=True)
+        step, end = self.step, self.step >= self.end
         if end:
-            if step not in (self._tokens_at, self._began_at):
-                self._log({TOKENS: self.state.loop.seen()}, step)
-            self._settle(wait=True)
-        self.run.step = self.step
+            self._readings.ended(step)
+            self._saving.settle(step, wait=True)
+            self._acting.restore_best()
         if self.state.loop.device_tokens is None:
             self.run.num_tokens = self.state.loop.tokens
         return not end
 
-    def _act(self, step: int, asked: Asked, *, is_due: bool) -> None:
+    def _act(self, asked: Asked, *, is_due: bool) -> None:
         """Evaluate and save where it is asked for, or with `is_due` where the intervals say so."""
-        is_new = self.state.loop.evaluated_step != step or self._forked
-        wanted = asked.evaluate and is_new and self._evaluate is not None
-        if wanted or (is_due and self._evaluation_due(step)):
-            self._run_evaluation(step)
+        step, is_wanted = self.step, asked.save
+        due = is_due and self._evaluations.is_due(step, self.end)
+        if due or (asked.evaluate and self._evaluations.is_new(step)):
+            self._evaluate(step)
             self._stop_if(self._engine.world == 1 and bool(self._stop.name))
-        end = is_due and step >= self.max_steps
-        save = asked.save or end or (is_due and self._is_multiple(step))
-        if save and step > 0 and step != self._saved_step:
+            is_wanted |= self._acting.has_new_best(step)
+            if self._acting.actions.table:
+                followed = self._acting.follow(agreed(self._engine, self._flags()).due)
+                if followed.again:
+                    return
+                is_wanted |= followed.save
+        end = is_due and step >= self.end
+        save = is_wanted or end or (is_due and self._saving.is_multiple(step))
+        if save and step > 0 and step != self._saving.step:
             self._save(step, final=end)
         self._answer(step)
 
@@ -183,7 +195,7 @@ class Loop:
         """Say to `expdb ctl` what was done at this border."""
         control = self._control
         if control.is_open("eval"):
-            has = self._evaluate is not None
+            has = self._evaluations.there_are
             control.finish("eval", step, "evaluated" if has else "it has no evaluation", ok=has)
         if control.is_open("save"):
             outcome = "" if step else "nothing to save before the first update"
@@ -191,98 +203,70 @@ class Loop:
                 self.run.settle(wait=True)  # whoever asked may copy it now
             except ExpdbError as error:
                 outcome = f"no checkpoint: {error.message}"
-            if step != self._saved_step:
+            if step != self._saving.step:
                 outcome = outcome or "no checkpoint"
             control.finish("save", step, outcome or "checkpoint saved", ok=not outcome)
 
-    def _pause(self, step: int) -> Asked:
+    def _pause(self) -> Asked:
         """Wait at this border until `expdb ctl RUN go`; the heartbeat goes on."""
+        step = self.step
         self.run.event(step, "info", "ctl", f"paused; go on: expdb ctl {self.run.id[:4]} go")
         with self._phase("paused"):
             asked = wait_for_go(
                 self._control,
                 step,
-                poll=lambda: agreed(self._engine, self._requests()),
-                act=lambda found: self._act(step, found, is_due=False),
+                poll=lambda: agreed(self._engine, self._requests().flat()),
+                act=lambda found: self._act(found, is_due=False),
             )
         if not asked.stop:
             self.run.event(step, "info", "ctl", "goes on")
             self._control.finish("go", step, "goes on")
         return asked
 
+    def pause_for(self, who: str) -> None:
+        """Wait at this border as if `expdb ctl` had asked for it."""
+        self._control.hold(who)
+        asked = self._pause()
+        self._stop_if(asked.stop)
+
     # Evaluation
 
-    def _evaluation_due(self, step: int) -> bool:
-        if self._evaluate is None or step > self.max_steps:
-            return False
-        if self.state.loop.evaluated_step == step and not self._forked:
-            return False
-        began = step == 0 or self._forked
-        every = self._eval_every
-        return began or step == self.max_steps or (every is not None and step % every == 0)
-
-    def _run_evaluation(self, step: int) -> None:
-        import torch
-
-        assert self._evaluate is not None
-        self._forked = False
+    def _evaluate(self, step: int) -> None:
         began = self._clock()
-        with self._phase("evaluating"), rng.preserved(), eval_mode(self.state), torch.no_grad():
-            found = self._evaluate(step) or {}
-        metrics = {key: on_host(value) for key, value in found.items()}
-        self._pace.evaluated(self._clock() - began)
-        self.state.loop.evaluated_step = step
-        # An evaluation has its place among tokens whether another update follows or not.
-        self._log({TOKENS: self.state.loop.seen(), **metrics}, step)
-        self._tokens_at = step
-        self._note_objective(step, metrics)
-        self.run.console.evaluated(step)
-        self._fail_if_broken(step, metrics)
-
-    def _note_objective(self, step: int, metrics: Mapping[str, Any]) -> None:
+        with self._phase("evaluating"):
+            metrics = self._evaluations.run(step)
+        self._readings.pace.evaluated(self._clock() - began)
+        self._readings.evaluated(step, metrics)
         objective, loop = self.run.objective, self.state.loop
-        if objective is None or objective.metric not in metrics:
-            return
-        value = float(metrics[objective.metric])
-        if objective.better(value, math.nan if loop.best_value is None else loop.best_value):
-            loop.best_value, loop.best_step = value, step
-
-    def _fail_if_broken(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Stop a run whose objective and loss are both lost: no later step can bring them back."""
-        objective = self.run.objective
-        self._see(self._losses.drain())
-        since = self.state.loop.nonfinite_since
-        if objective is None or objective.metric not in metrics or since is None:
-            return
-        value = float(metrics[objective.metric])
-        if math.isfinite(value):
-            return
-        last = self._shown[-1] if self._shown else math.nan
-        word = "NaN" if math.isnan(last) else "infinite"
-        self._settle(wait=True)
-        self.run.fail(f"train/loss is {word} since step {since}, {objective.metric} at {step}")
-        raise SystemExit(EXIT_FAILED)
+        self._evaluations.note_objective(objective, step, metrics)
+        self.run.console.evaluated(step)
+        self._readings.drain()
+        last = self._readings.last_loss
+        why = lost_words(objective, step, metrics, since=loop.nonfinite_since, last=last)
+        if why:
+            self._saving.settle(step, wait=True)
+            self.run.fail(why)
+            raise SystemExit(EXIT_FAILED)
 
     # Saving and stopping
 
-    def _is_multiple(self, step: int) -> bool:
-        return self._save_every is not None and step % self._save_every == 0
-
     def _requests(self) -> Asked:
-        """Return what this rank asks for."""
-        asked = self._control.take(self.step)
-        waited = self._clock() - self._saved_s
-        save = self._save_every_s is not None and waited >= self._save_every_s
+        """Return what this rank asks for, but actions of rules."""
+        asked, save = self._control.take(self.step), self._saving.is_overdue()
         if save or self._stop.name:
             asked = asked._replace(
                 stop=asked.stop or bool(self._stop.name), save=asked.save or save
             )
         return asked
 
+    def _flags(self) -> tuple[bool, ...]:
+        """Return all that this rank asks for, in a row."""
+        return self._requests()._replace(due=self._acting.asked()).flat()
+
     def _asked(self) -> Asked:
         """Return what any rank asks for, the same on all of them."""
         if self._engine.world == 1:
-            return self._requests()
+            return Asked.of(self._flags())
         if self._engine.agreed is not None:
             copy = Delayed()
             copy.push(self.step, *self._engine.agreed)
@@ -293,105 +277,50 @@ class Loop:
         if len(self._agreed) <= lag:
             return Asked()
         [(_, counts)] = self._agreed.popleft().drain()
-        return Asked(*(number > 0 for number in counts))
+        return Asked.of(number > 0 for number in counts)
 
     def _stop_if(self, stop: bool) -> None:
-        if not stop:
-            return
-        other = "ctl stop" if self._control.is_open("stop") else "a signal on another rank"
-        step, name = self.step, self._stop.name or other
+        if stop:
+            other = "ctl stop" if self._control.is_open("stop") else "a signal on another rank"
+            self.stop_for(self._stop.name or other)
+
+    def stop_for(self, who: str, *, if_finite: bool = False) -> None:
+        """Save, end the attempt as preempted, and leave with exit code 143; with `if_finite` a loss
+        that is not finite is not saved.
+        """
+        step = self.step
+        self._readings.drain()
         # Before the first update there is nothing to keep: a start from nothing repeats it.
         outcome, ok = "checkpoint saved" if step else "before the first update", True
+        is_lost = if_finite and self.state.loop.nonfinite_since is not None
+        if is_lost:
+            outcome = "nothing saved: the loss is not finite"
         try:
-            if step and step != self._saved_step:
+            if step and step != self._saving.step and not is_lost:
                 self._save(step, final=True)
-            self._settle(wait=True)
+            self._saving.settle(step, wait=True)
         except ExpdbError as error:
             outcome, ok = f"no checkpoint: {error.message}", False
         self._control.finish("stop", step, outcome, ok=ok)
-        self.run.preempt(f"{name} at step {step}, {outcome}")
+        self.run.preempt(f"{who} at step {step}, {outcome}")
         raise SystemExit(EXIT_PREEMPTED)
 
     def _save(self, step: int, *, final: bool) -> None:
-        """Write a checkpoint; one that fails stops nothing unless it is the last chance."""
-        began = self._clock()
-        self._see(self._losses.drain())
-        try:
-            with self._phase("saving"):
-                self.run.checkpoint(step, self.state)
-        except BadInput:
-            raise
-        except ExpdbError as error:
-            if final:
-                raise
-            self.run.console.warn(step, error.message)
-        else:
-            self._saved_step = step
-        self._saved_s = self._clock()
-        self._pace.saved(self._saved_s - began)
-
-    def _settle(self, *, wait: bool) -> None:
-        """Let the run report checkpoints that are in place; at the end a failure is raised."""
-        try:
-            self.run.settle(wait=wait)
-        except ExpdbError as error:
-            if wait:
-                raise
-            self.run.console.warn(self.step, error.message)
-
-    # What one update leaves behind
+        self._readings.drain()
+        with self._phase("saving"):
+            self._readings.pace.saved(self._saving.save(step, final=final))
 
     def _stepped(self, result: Result) -> None:
-        metrics = result.metrics()
-        if self._tokens_at == result.step:
-            del metrics[TOKENS]
-        if self.state.scaler is not None:
-            metrics["train/num_skipped_steps"] = self.state.loop.num_skipped
-            metrics["amp/scale"] = self.state.scaler.get_scale()
-        num_batches = self.state.loop.num_batches or 0
-        self.run.took(result.step, num_batches - self._engine.accum, num_batches - 1)
-        self._log(metrics, result.step)
-        end_sample(self._engine, result, self._pace)
-        self.state.loop.step = result.step + 1
-        self._pace.stepped(result.seconds)
-        self._losses.push(result.step, result.loss, result.num_tokens, result.grad_norm)
-        self._see(self._losses.ready())
-        self._show(result)
+        self._readings.stepped(result)
+        self._readings.show(result, max_steps=self.max_steps, end=self.end, num_due=self._num_due)
 
-    def _see(self, arrived: Iterator[tuple[int, tuple[float, ...]]]) -> None:
-        """Take in losses and tokens that have reached the host."""
-        for step, (loss, num_tokens, grad_norm) in arrived:
-            self._pace.counted(num_tokens)
-            self._shown.append(loss)
-            if self._clipping is not None:
-                self._log(self._clipping.saw(grad_norm), step)
-            if self._engine.watch is not None:
-                self._engine.watch.arrived(step, loss, grad_norm)
-            self.state.loop.saw(step, loss)
-
-    def _show(self, result: Result) -> None:
-        done, end = result.step + 1, self.max_steps
-        every = self._eval_every
-        self.run.console.step(
-            done,
-            end,
-            loss=sum(self._shown) / len(self._shown) if self._shown else None,
-            lr=self._engine.lr(),
-            tokens_per_s=self._pace.tokens_per_s(),
-            eta_s=self._pace.eta_s(
-                steps=end - done,
-                evaluations=due_between(every, done, end) if self._evaluate else 0,
-                saves=due_between(self._save_every, done, end),
-            ),
-            wait_pct=100.0 * result.wait_s / result.seconds if result.seconds > 0 else None,
+    def _num_due(self, after: int, upto: int) -> tuple[int, int]:
+        """Return how many evaluations and saves there are between two steps."""
+        evals = due_between(self._evaluations.every, after, upto)
+        return (
+            evals if self._evaluations.there_are else 0,
+            due_between(self._saving.every, after, upto),
         )
-
-    def _log(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Log; a value that cannot be kept is said aloud and training goes on."""
-        try:
-            self.run.log(metrics, step=step)
-        except BadInput as error:
-            self.run.console.warn(step, error.message)
 
     @contextmanager
     def _phase(self, text: str) -> Iterator[None]:

@@ -32,6 +32,14 @@ class LoopState:
     """The first of the non-finite losses that training is in; None while it is finite."""
     lr_scale: float = 1.0
     """What every learning rate is multiplied by, because somebody asked for it on the way."""
+    decay: tuple[int, int, float] | None = None
+    """First step, steps and end of a fall of every learning rate that a rule began: it is
+    multiplied by a factor that falls from 1 to the end, and stays there.
+    """
+    end_at: int | None = None
+    """The step at which training ends before its time, because a rule says so."""
+    restore_at: int | None = None
+    """The checkpoint whose weights are taken back then; None for the last ones."""
     num_batches: int | None = None
     """Micro-batches that this rank has taken, skipped ones too; None where nobody counted them."""
     highest_lr: float = 0.0
@@ -46,6 +54,14 @@ class LoopState:
     def seen(self) -> int | Tensor:
         """Return all tokens seen so far; a device scalar where they are counted there."""
         return self.tokens if self.device_tokens is None else self.device_tokens + self.tokens
+
+    def rate_factor(self) -> float:
+        """Return what learning rates are multiplied by in the update of this step."""
+        if self.decay is None:
+            return self.lr_scale
+        first, steps, end = self.decay
+        done = min(max(self.step - first, 0) / steps, 1.0)
+        return self.lr_scale * (1.0 - (1.0 - end) * done)
 
     def saw(self, step: int, loss: float) -> None:
         """Note whether the loss of a step is finite."""

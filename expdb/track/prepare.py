@@ -103,6 +103,7 @@ def prepare(
         if objective is not None
         else declared_objective(plain_section(composed.tree, "objective"))
     )
+    rules = build_rules(settings["monitor"])
     config = digest(
         composed.canonical, ignore=settings["digest"]["ignore"], seed_key=settings["seed_key"]
     )
@@ -117,7 +118,7 @@ def prepare(
         variant=known(_variant(job, settings)),
         seed=own_seed,
         objective=own_objective,
-        rules=build_rules(settings["monitor"]),
+        rules=rules if probe is None else probe.rules(rules),
         labels=tuple(known(str(label)) for label in (*labels, *settings["labels"])),
         intervention=asked(settings),
         probe=probe,

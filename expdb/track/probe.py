@@ -8,7 +8,8 @@ are done; its schedule and everything else are those of the whole run.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from expdb.git.command import GitError
 from expdb.git.used import used_files
 from expdb.git.worktree import Unavailable, WorkTree
 from expdb.model import Pin
+from expdb.monitor.actions import TRAINING
+from expdb.monitor.rule import Rule
 from expdb.store.probing import VARIABLE
 from expdb.track.used import imported_files
 
@@ -34,6 +37,15 @@ class Probe:
     def settings(self, known: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of this process."""
         return {**known, **SETTINGS}
+
+    def rules(self, known: Sequence[Rule]) -> tuple[Rule, ...]:
+        """Return the rules of this process: they do only what belongs to the training that it
+        repeats, and neither pause, stop, tag nor go back.
+        """
+        return tuple(
+            replace(rule, actions=tuple(one for one in rule.actions if one.name in TRAINING))
+            for rule in known
+        )
 
     def pin(self, worktree: WorkTree | Unavailable) -> Pin:
         """Return the pin of the code that runs; nothing is written into the repository."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +17,14 @@ from expdb.store.layout import RunLayout
 from expdb.store.store import Store
 from expdb.track.console import Console
 from expdb.track.control import Control
+from expdb.track.due import Actions, Due
 from expdb.track.intervene import NONE, Intervention
 from expdb.track.rank_log import RankLog
 from expdb.track.scalars import whole_step
 from expdb.track.watchable import Watchable
 
 if TYPE_CHECKING:
+    from expdb.monitor.rule import Rule
     from expdb.track.checkpoint import Checkpointer
     from expdb.track.state import State
 
@@ -44,6 +46,7 @@ class QuietRun(Watchable):
         fork: tuple[Path, int] | None = None,
         objective: Objective | None = None,
         settings: Mapping[str, Any] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         self.layout = layout
         self.id = layout.id if layout is not None else ""
@@ -62,6 +65,8 @@ class QuietRun(Watchable):
         self._fork = fork
         self._checkpointer: Checkpointer | None = None
         self.control = Control(None)
+        self.actions = Actions(rules)
+        """The actions that rank 0 may tell of; none is due on this rank by itself."""
         self._log: RankLog | None = None
         self._is_refused = False
         """Whether this rank could not be claimed: said once, and nothing is recorded."""
@@ -157,6 +162,33 @@ class QuietRun(Watchable):
 
     def intervened(self, message: str, **facts: Any) -> None:
         """Record nothing: rank 0 speaks for all."""
+
+    def go_back(self, at: int, change: Intervention, words: str = "", number: int = 0) -> int:
+        """Belong to the attempt `number` from now on, which begins at a checkpoint, as rank 0 says.
+
+        Raises:
+            Corrupt: something of this rank is still unwritten.
+        """
+        self.finish()
+        self._log, self._checkpointer = None, None
+        self.attempt, self.resumed_from, self.intervention = number, at, change
+        self.step = at
+        return number
+
+    def acted(self, due: Due, message: str, *, severity: str = "info") -> None:
+        """Record nothing: rank 0 speaks for all."""
+
+    def tag(self, step: int, why: str) -> str:
+        """Tag nothing."""
+        return ""
+
+    def would_skip(self, step: int, keys: tuple[str, ...], values: Sequence[float]) -> bool:
+        """Return False: rank 0 decides."""
+        return False
+
+    def best_steps(self) -> set[int]:
+        """Return nothing: rank 0 knows."""
+        return set()
 
     def result(self) -> float:
         """Return NaN: nothing was recorded."""

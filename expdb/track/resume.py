@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -185,17 +185,48 @@ def join_run(
             work_tree=work_tree,
             intervention=change.to_plain(),
         )
-        attempt_files.write_pin(layout, attempt)
-        # From here on points after `step` of earlier attempts are superseded: counted again.
-        unread: list[str] = []
-        book = recount(layout, problems=unread)
-        warnings = (*warnings, *unread)
-        status = Status(attempt=number, last_step=step or None, max_steps=run.max_steps)
-        write_status(layout, status)
+        joined = _begin_attempt(run, layout, attempt, warnings)
     before = run.pin.tree
     if before is not None and pin.tree is not None and before != pin.tree:
-        warnings = (*warnings, f"the code has changed since attempt {number - 1}")
-    return Joined(run, layout, attempt, book, status, warnings)
+        said = f"the code has changed since attempt {number - 1}"
+        return replace(joined, warnings=(*joined.warnings, said))
+    return joined
+
+
+def go_back(store: Store, run: Run, own: Attempt, at: int, change: Intervention) -> Joined:
+    """Add an attempt to a run of this process, which has closed the attempt `own`, from the
+    checkpoint at `at`.
+
+    Raises:
+        Refused, NotFound: as `join_run`.
+        OSError: the store cannot be written.
+    """
+    layout = RunLayout(store.root / run.path)
+    with run_lock(store.root, layout, wait_s=WAIT_S):
+        require_here(layout)
+        attempt = replace(
+            own,
+            number=_claim(store, run, layout),
+            started_at_ms=time.time_ns() // 1_000_000,
+            resumed_from=at,
+            intervention=change.to_plain(),
+        )
+        touch_status(layout)
+        return _begin_attempt(run, layout, attempt, ())
+
+
+def _begin_attempt(
+    run: Run, layout: RunLayout, attempt: Attempt, warnings: tuple[str, ...]
+) -> Joined:
+    """Write what a claimed attempt stands on, and count the run again as it is from there."""
+    attempt_files.write_pin(layout, attempt)
+    # From here on points after its step of earlier attempts are superseded: counted again.
+    unread: list[str] = []
+    book = recount(layout, problems=unread)
+    step = attempt.resumed_from or None
+    status = Status(attempt=attempt.number, last_step=step, max_steps=run.max_steps)
+    write_status(layout, status)
+    return Joined(run, layout, attempt, book, status, (*warnings, *unread))
 
 
 def _unsaved(run: Run, layout: RunLayout, step: int) -> Intervention:
@@ -226,14 +257,14 @@ def _claim(store: Store, run: Run, layout: RunLayout) -> int:
     return number
 
 
-def last_good(layout: RunLayout) -> tuple[int, tuple[str, ...]]:
-    """Return the newest step whose checkpoint is whole by its hashes (0 for none), and what was
-    passed over; those that a later attempt has left behind do not count.
+def last_good(layout: RunLayout, *, most: int | None = None) -> tuple[int, tuple[str, ...]]:
+    """Return the newest step, up to `most`, whose checkpoint is whole by its hashes (0 for none),
+    and what was passed over; those that a later attempt has left behind do not count.
     """
     warnings: list[str] = []
     resumed = attempt_files.resumed_steps(layout)
     for item in sorted(read_manifests(layout), key=lambda one: one.step, reverse=True):
-        if left_by(item, resumed) is not None:
+        if left_by(item, resumed) is not None or (most is not None and item.step > most):
             continue
         if not item.complete:
             warnings.append(f"checkpoint {item.step} is not used: {item.problem}")

@@ -12,7 +12,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,39 +24,33 @@ from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
 from expdb.store.last_words import marked
 from expdb.store.layout import RunLayout
-from expdb.store.media_recorder import MediaRecorder
-from expdb.store.recorder import Recorder
 from expdb.store.series import SeriesBook
 from expdb.store.status import Status, write_status
 from expdb.store.store import Store, reason
+from expdb.track.attempted import Attempted
 from expdb.track.console import Console
+from expdb.track.due import Actions
 from expdb.track.ending import (
     count_others,
     end_at_exit,
     end_by,
     lacking_words,
     leave_in_child,
-    save_series,
     where_points_are,
 )
 from expdb.track.failure import clipped, traceback_lines
-from expdb.track.heartbeat import Heartbeat
-from expdb.track.intervene import RULE, of_attempt
 from expdb.track.logs import Logs
 from expdb.track.outage import Outage
 from expdb.track.scalars import LARGEST_STEP, DeviceQueue, sorted_out, whole_step
 from expdb.track.side import SideFiles
 from expdb.track.watchable import Watchable
-from expdb.track.watching import Watching
 
 if TYPE_CHECKING:
     from expdb.monitor.rule import Rule
-    from expdb.track.checkpoint import Checkpointer
-    from expdb.track.control import Control
     from expdb.track.state import State
 
 
-class Run(Logs, Watchable):
+class Run(Attempted, Logs, Watchable):
     """One attempt of one run, from `expdb.start()` to `finish()`; also a context manager."""
 
     def __init__(
@@ -81,37 +75,19 @@ class Run(Logs, Watchable):
         self.store, self.layout = store, layout
         self.id, self.dir = layout.id, layout.root
         self.experiment, self.name, self.seed = experiment, experiment + variant, seed
-        self.attempt, self.resumed_from = attempt.number, attempt.resumed_from
         self.objective, self.settings, self.console = objective, settings, console
-        self.intervention, self.stop_at = of_attempt(attempt), stop_at
-        self.step = attempt.resumed_from or 0
+        self.stop_at, self.step = stop_at, attempt.resumed_from or 0
         self.num_tokens: int | None = None
         """Tokens trained on in all, when the loop counts them; for the closing line."""
-        self._pin, self._fork, self._status, self._redactor = attempt, fork, status, redactor
-        self._watching = Watching(layout, attempt, rules, settings, redactor, console, self.event)
+        self._fork, self._redactor, self._rules = fork, redactor, rules
+        self.actions = Actions(rules)
+        """What the rules ask for; `Loop` does it, a loop of one's own may."""
         self._outage = Outage(console.warning)
         self._side = SideFiles(self._say_trouble)
-        self._recorder = Recorder(
-            layout, run=self.id, attempt=self.attempt, book=book, on_trouble=self._say_trouble
-        )
-        self._media = MediaRecorder(
-            layout, run=self.id, attempt=self.attempt, on_trouble=self._say_trouble
-        )
         self._queue = DeviceQueue(self._write)
-        self._checkpointer: Checkpointer | None = None
         self._started_at = monotonic()
         self._open, self._forked = True, False
-        self._heartbeat = Heartbeat(
-            layout,
-            self.attempt,
-            self._recorder,
-            sync_s=float(settings["journal"]["fsync_interval_s"]),
-            on_trouble=self._say_trouble,
-            on_good=self._outage.works,
-            beside=(self._media.sync, self._watching.look_at_clock),
-        )
-        self._side.attempt("monitor.json", self._watching.begin)
-        self._heartbeat.start()
+        self._open_attempt(attempt, book, status)
         handle = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: leave_in_child(handle()))
         self._at_exit = lambda: end_at_exit(handle())
@@ -187,30 +163,6 @@ class Run(Logs, Watchable):
         """Key -> (step, value) of the last host value logged."""
         return self._recorder.latest()
 
-    @property
-    def checkpointer(self) -> Checkpointer:
-        """The writer of this run's checkpoints, made on first use."""
-        if self._checkpointer is None:
-            from expdb.store.protected import protected_steps
-            from expdb.track.checkpoint import Checkpointer
-
-            objective = self.objective
-            self._checkpointer = Checkpointer(
-                self.layout,
-                attempt=self.attempt,
-                keep=self.settings["keep"],
-                mode=objective.mode if objective else "min",
-                protected=lambda: protected_steps(self.store, self.id),
-            )
-        return self._checkpointer
-
-    @cached_property
-    def control(self) -> Control:
-        """What `expdb ctl` asks of this attempt; `Loop` looks at it, an own loop may."""
-        from expdb.track.control import Control
-
-        return Control(self.layout, self.attempt, on_trouble=self._say_trouble)
-
     def checkpoint(self, step: int, state: State) -> None:
         """Save the full training state of a step; its tensors may change again when this returns.
 
@@ -263,12 +215,6 @@ class Run(Logs, Watchable):
         if self.intervention.lr_scale != 1.0:
             self.intervened(self.intervention.rate_words(self.step, state.loop.lr_scale))
         return loaded.step
-
-    def intervened(self, message: str, **facts: Any) -> None:
-        """Record what a person changed where this attempt went on, in its pin and as an event."""
-        self._pin = replace(self._pin, intervention={**self._pin.intervention, **facts})
-        self._side.attempt("the pin", lambda: attempt_files.write_pin(self.layout, self._pin))
-        self.event(self.step, "info", RULE, message)
 
     def result(self) -> float:
         """Return the objective for a sweeper; NaN when the run has none."""
@@ -336,11 +282,7 @@ class Run(Logs, Watchable):
             failure = error
         self._status.last_step = self._last_step()
         try:
-            self._recorder.close()
-            self._media.close()
-            save_series(self.layout, self._recorder)
-            self._side.flush()
-            attempt_files.write_pin(self.layout, self._pin)
+            self._seal_attempt()
             self._status.state, self._status.reason = state, why
             self._status.ended_at_ms = time_ns() // 1_000_000
             self._save_status()
@@ -362,7 +304,8 @@ class Run(Logs, Watchable):
             self._side.attempt("the status", self._save_status)
 
     def _save_status(self) -> None:
-        self._status.num_dropped = self._recorder.num_dropped + self._media.num_dropped
+        dropped = self._recorder.num_dropped + self._media.num_dropped
+        self._status.num_dropped = self._num_dropped + dropped
         self._status.max_steps = self.console.max_steps or self._status.max_steps
         write_status(self.layout, self._status)
 

@@ -267,6 +267,7 @@ def _beside(begun: Start) -> QuietRun:
         fork=_source_of(begun, run),
         objective=begun.objective,
         settings=begun.settings,
+        rules=begun.rules,
     )
 
 

@@ -133,6 +133,16 @@ class State:
             notes += _load_rank(self.loader, mine)
         return tuple(notes)
 
+    def load_weights(self, parts: Mapping[str, Part]) -> None:
+        """Take the models and their averages over, and nothing else.
+
+        Raises:
+            BadInput: they do not fit.
+        """
+        for name in ("model", "ema"):
+            if self._groups()[name] and name in parts:
+                _load_group(name, self._groups()[name], parts[name])
+
     def _groups(self) -> dict[str, dict[str, Any]]:
         return {
             "model": self.models,
@@ -150,14 +160,27 @@ class State:
             BadInput: an optimizer is not one of torch's.
         """
         self.loop.lr_scale *= factor
-        if self._scaled is None and self.loop.lr_scale != 1.0:
+        self._be_scaled()
+
+    def decay_lr(self, first: int, steps: int, end: float) -> None:
+        """Let every learning rate fall to `end` of it over `steps` updates, those of `first` on.
+
+        Raises:
+            BadInput: as `scale_lr`.
+        """
+        self.loop.decay = (first, steps, end)
+        self._be_scaled()
+
+    def _be_scaled(self) -> None:
+        if self._scaled is None and (self.loop.lr_scale != 1.0 or self.loop.decay is not None):
             self._scaled = Scaled(self.optims, self.loop)
 
     def _take_scale(self, *, fork: bool) -> list[str]:
         """Go on with the scale of a checkpoint; a fork has the rates of its own config."""
         scale = self.loop.lr_scale
         if fork:
-            self.loop.lr_scale = 1.0
+            self.loop.lr_scale, self.loop.decay = 1.0, None
+            self.loop.end_at = self.loop.restore_at = None
             said = f"the checkpoint's rates were times {scale:g}; a fork has those of its config"
             return [] if scale == 1.0 else [said]
         self.scale_lr(1.0)

@@ -87,6 +87,8 @@ class Engine:
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
         self.watch: Watch | None = None
         """What looks into the model, on sampled updates."""
+        self.skips: Callable[[int, Any, Any, float], bool] | None = None
+        """Whether an update is not to be taken, by step, loss, norm and rate; asked only if set."""
         self.agreed: Any = None
         """How many ranks ask to stop and to save, as of the last update; None without others."""
         self._requests = requests
@@ -164,20 +166,22 @@ class Engine:
         }
         return list(found.values())
 
-    def advance(self, num_tokens: float | Tensor) -> bool:
-        """Step optimizers, scaler, schedulers; clear gradients; average. True if it was skipped."""
+    def advance(self, num_tokens: float | Tensor, *, skip: bool = False) -> bool:
+        """Step optimizers, scaler, schedulers; clear gradients; average. True if it was skipped,
+        by the scaler or because `skip` says so.
+        """
         state = self.state
         scaler = state.scaler
-        skipped = False
-        if scaler is None:
-            for optim in state.optims.values():
+        skipped = skip
+        for optim in () if skip else state.optims.values():
+            if scaler is None:
                 optim.step()
-        else:
-            for optim in state.optims.values():
+            else:
                 scaler.step(optim)
+        if scaler is not None:
             before = scaler.get_scale()
             scaler.update()
-            skipped = scaler.get_scale() < before
+            skipped = skipped or scaler.get_scale() < before
         if skipped:
             state.loop.num_skipped += 1
         else:
@@ -192,7 +196,7 @@ class Engine:
     def lr(self) -> float:
         """Return the learning rate in force: the first group of the first optimizer."""
         for optim in self.state.optims.values():
-            return float(optim.param_groups[0]["lr"]) * self.state.loop.lr_scale
+            return float(optim.param_groups[0]["lr"]) * self.state.loop.rate_factor()
         return math.nan
 
     def _average(self) -> None:
@@ -305,13 +309,15 @@ class Update:
         if engine.watch is not None:
             engine.watch.check(nll, norm, skips=engine.state.scaler is not None)
         lr = engine.lr()
-        skipped = engine.advance(tokens)
+        loss = nll / tokens if not isinstance(tokens, (int, float)) or tokens else math.nan
+        skip = engine.skips is not None and engine.skips(self.step_number, loss, norm, lr)
+        skipped = engine.advance(tokens, skip=skip)
         before = engine.state.loop.seen()
         self._count(tokens)
         self._done(
             Result(
                 step=self.step_number,
-                loss=nll / tokens if not isinstance(tokens, (int, float)) or tokens else math.nan,
+                loss=loss,
                 grad_norm=norm,
                 num_tokens=tokens,
                 num_before=before,
@@ -337,7 +343,7 @@ class Update:
         _multiply(grads, factor)
         norm = get_total_norm(grads)
         if engine.watch is not None:
-            engine.watch.gradients(tokens, scale=engine.state.loop.lr_scale)
+            engine.watch.gradients(tokens, scale=engine.state.loop.rate_factor())
         if engine.clip:
             clip_grads_with_norm_(params, engine.clip, norm)
         return float(norm) if norm.device.type == "cpu" else norm

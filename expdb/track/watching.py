@@ -26,6 +26,7 @@ from expdb.store.files import plain
 from expdb.store.layout import RunLayout
 from expdb.store.monitored import Monitored, write_monitored
 from expdb.track.console import Console
+from expdb.track.due import Actions
 
 if TYPE_CHECKING:
     from expdb.track.loop_state import LoopState
@@ -46,8 +47,10 @@ class Watching:
         redactor: Redactor,
         console: Console,
         say: Callable[..., None],
+        actions: Actions,
     ) -> None:
         self._layout, self._attempt, self._say = layout, attempt.number, say
+        self._actions = actions
         self._console = console
         self._resumed_from = attempt.resumed_from or 0
         self._monitor = Monitor(rules)
@@ -102,6 +105,19 @@ class Watching:
         for one in found:
             self._tell(one)
 
+    def would_skip(self, step: int, keys: tuple[str, ...], values: Sequence[float]) -> bool:
+        """Tell whether a rule with skip_step fires over an update that is not taken yet."""
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            return self._monitor.would_fire(self._actions.skipping, step, keys, values, now_ms)
+
+    def best_steps(self) -> set[int]:
+        """Return the best evaluations, of rules that may bring them back."""
+        if not self._actions.restoring:
+            return set()
+        with self._lock:
+            return self._monitor.best_steps(self._actions.restoring)
+
     def look_at_clock(self) -> None:
         """Say that a step is overdue; not while the loop is busy between two steps."""
         now_ms = time.time_ns() // 1_000_000
@@ -117,6 +133,7 @@ class Watching:
         said = found.step, found.severity, found.rule, found.message, runbook
         # A line is for what somebody has to look at; what is worth knowing stands in `events`.
         self._say(*said, facts=facts, is_quiet=rule.severity == "info")
+        self._actions.found(found)
 
     def _facts(self, found: Finding, rule: Rule) -> dict[str, Any]:
         """Return what an event holds beside what every line of one has."""

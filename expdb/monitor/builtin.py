@@ -219,20 +219,4 @@ DOCUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
             "action": "use loss_spike instead",
         },
     },
-    "label_misaligned": {
-        "on": False,
-        "signal": "train/loss",
-        "detector": "threshold",
-        "severity": "critical",
-        "below": 0.1,
-        "for": 5,
-        "clear": 5,
-        "decision": "do not trust this run: the labels are in the input",
-        "runbook": {
-            "cause": "labels that are not shifted by one, a mask that lets the future through, or"
-            " validation text in the training text",
-            "checks": "the shift of labels and logits, the causal mask, the sampled text",
-            "action": "mend the shift or the mask and train again",
-        },
-    },
 }

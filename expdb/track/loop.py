@@ -136,7 +136,7 @@ class Loop:
         self._engine.batches.open(restored=restored)
         if self._change.skip_batches:
             self._skip(self._change.skip_batches)
-        self._engine.watch = watch_of(self.run, self._engine)
+        self._engine.watch = watch_of(self.run, self._engine, max_steps=self.max_steps)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""

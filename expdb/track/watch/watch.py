@@ -155,6 +155,7 @@ class Watch:
                 overhead = self._overhead()
                 sample.finish(loss, {**(more or {}), **overhead})
                 if sample.first is not None:
+                    self._is_first = False
                     sample.first.finish(self._known())
                 self._out.put(sample.row, self.step)
         self._account(sample)
@@ -233,7 +234,6 @@ class Watch:
         from expdb.track.watch.first import First
 
         assert self._parts is not None
-        self._is_first = False
         is_new = self.step == 0 and "start" in self.options.kinds
         return First(sample.row, self._parts.units, is_new=is_new)
 

@@ -97,8 +97,8 @@ FAULTS: dict[str, Callable[[], None]] = {
 def train(name: str, store: str) -> None:
     """Train a case in this process."""
     FAULTS.get(name, lambda: None)()
-    given = [f"expdb.store={store}", "expdb.dirty=allow", "expdb.print=quiet"]
-    sys.argv = ["train.py", *CASES[name], *given]
+    given = ["loop.cloze_items=100", f"expdb.store={store}", "expdb.dirty=allow"]
+    sys.argv = ["train.py", *CASES[name], *given, "expdb.print=quiet"]
     runpy.run_path(str(TOP / "train.py"), run_name="__main__")
 
 

@@ -76,7 +76,10 @@ def _around(found: Health, style: Style) -> list[str]:
         return []
     columns = (
         Column(head="around"),
-        *(Column(head=str(step), right=True) for step in around.steps),
+        *(
+            Column(head=str(step), right=True, leaves=-abs(step - around.step) or None)
+            for step in around.steps
+        ),
     )
     rows = tuple(
         (
@@ -121,8 +124,8 @@ def _repeated(found: Health, style: Style) -> str:
 def _causes(causes: Sequence[Cause], style: Style) -> list[str]:
     lines = []
     for place, one in enumerate(causes, 1):
-        said = style.paint(style.say(one.said), "bold" if place == 1 else "")
-        lines.append(f"  {place}  {said}  ({one.area})")
+        said = _cut(f"  {place}  {one.said}  ({one.area})", style)
+        lines.append(style.paint(said, "bold") if place == 1 else said)
         lines += [_cut(f"       {reason}", style) for reason in one.reasons]
         lines += [_cut(f"       against it: {reason}", style) for reason in one.against]
     return [style.paint("  likely causes", "dim"), *lines] if lines else []

@@ -17,10 +17,13 @@ from expdb.monitor.detector import Detector
 from expdb.monitor.divergence import Divergence
 from expdb.monitor.flat import Flat
 from expdb.monitor.halvings import Halvings
+from expdb.monitor.init import Init
 from expdb.monitor.jump import Jump
+from expdb.monitor.leak import Leak
 from expdb.monitor.level_shift import LevelShift
 from expdb.monitor.log_spike import LogSpike
 from expdb.monitor.mean_ratio import MeanRatio
+from expdb.monitor.misaligned import Misaligned
 from expdb.monitor.no_gain import NoGain
 from expdb.monitor.non_finite import NonFinite
 from expdb.monitor.overfit import Overfit
@@ -44,6 +47,9 @@ DETECTORS: Final[Mapping[str, Callable[..., Detector]]] = {
     "halvings": Halvings,
     "jump": Jump,
     "mean_ratio": MeanRatio,
+    "init": Init,
+    "leak": Leak,
+    "misaligned": Misaligned,
 }
 MAY_BE_ZERO: Final = frozenset(["start", "skip", "confirm_within", "worse_after"])
 LARGEST: Final = 1_000_000_000

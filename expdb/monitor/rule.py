@@ -83,6 +83,12 @@ class Rule:
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:8]
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The metrics that it names, those that its detector looks at beside included."""
+        texts = {**parameters(self.detector), **self.params}.values()
+        return frozenset([*self.signal, *(one for one in texts if isinstance(one, str))])
+
     def takes(self, key: str) -> bool:
         """Tell whether a metric is one that this rule is about."""
         return any(_matches(one, key) for one in self.signal) and not any(

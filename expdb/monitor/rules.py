@@ -20,9 +20,10 @@ from typing import Any
 from expdb.errors import BadInput
 from expdb.monitor.builtin import CORE, DOCUMENTS
 from expdb.monitor.builtin_layers import LAYERS
+from expdb.monitor.builtin_start import START
 from expdb.monitor.rule import Rule, rule_of
 
-BUILT_IN: Mapping[str, Mapping[str, Any]] = {**CORE, **LAYERS, **DOCUMENTS}
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {**CORE, **LAYERS, **START, **DOCUMENTS}
 
 
 @cache

@@ -151,6 +151,22 @@ _MACHINE: Final[tuple[Row, ...]] = (
     ("sys/rss_bytes", "byte", "efficiency", "lower", "all", "sampled",
      "grows without end: a leak in loader or script"),
 )  # fmt: skip
+_START: Final[tuple[Row, ...]] = (
+    ("init/loss_excess", "nat/token", "stability", "range", "start", "sampled",
+     "over 1: another init, or mend the loss; far under 0: these weights know something"),
+    ("init/act_ratio", "1", "stability", "range", "start", "sampled",
+     "outside 0.1 to 10: init by depth, or a norm before each layer"),
+    ("init/grad_ratio", "1", "stability", "range", "start", "sampled",
+     "outside 0.1 to 10: init by depth, or a norm before each layer"),
+    ("init/weight_gain", "1", "stability", "lower", "start", "sampled",
+     "over 2: a smaller standard deviation of that matrix"),
+    ("init/unshifted", "share", "stability", "lower", "start", "sampled",
+     "over 0.9: shift the labels by one"),
+    ("init/leak", "1", "stability", "lower", "start", "sampled",
+     "over 1e-3: the causal mask lets later tokens through; mend it"),
+    ("init/max_steps", "steps", "efficiency", "none", "start", "sampled",
+     "what is early and what is late: where the schedule ends"),
+)  # fmt: skip
 _EVAL: Final[tuple[Row, ...]] = (
     ("val/loss", "nat/token", "generalisation", "lower", "eval", "free",
      "rises while train/loss falls: stop early or regularise"),
@@ -167,4 +183,4 @@ _EVAL: Final[tuple[Row, ...]] = (
     ("eval/*", "1", "domain", "higher", "eval", "free",
      "outside its interval below the parent: look at the data of that task"),
 )  # fmt: skip
-ROWS: Final[tuple[Row, ...]] = (*_TRAIN, *_LAYER, *_MACHINE, *_EVAL)
+ROWS: Final[tuple[Row, ...]] = (*_TRAIN, *_LAYER, *_MACHINE, *_START, *_EVAL)

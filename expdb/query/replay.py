@@ -130,7 +130,7 @@ def _found_again(
         number: build_rules(one.section if is_own else section) for number, one in stood.items()
     }
     every = [rule for some in rules.values() for rule in some]
-    frames = _frames(layout, every, problems)
+    frames = frames_of(layout, every, problems)
     starts = {number: attempt_files.read_pin(layout, number).resumed_from for number in stood}
     for number in stood:
         monitor = Monitor(rules[number])
@@ -171,11 +171,11 @@ def _before(
             yield frame
 
 
-def _frames(layout: RunLayout, rules: Sequence[Rule], problems: list[str]) -> list[Frame]:
+def frames_of(layout: RunLayout, rules: Sequence[Rule], problems: list[str]) -> list[Frame]:
     """Return the calls of rank 0 in their order, with the metrics that rules or events need."""
     import numpy as np
 
-    named = {text for rule in rules for text in (*rule.signal, *map(str, rule.params.values()))}
+    named = {text for rule in rules for text in rule.named}
     keys = [
         key
         for key in {RATE, *series_files.load(layout.series_json).series, *named}

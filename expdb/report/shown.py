@@ -73,7 +73,7 @@ def render(
         last_words: the traceback of the error that ended it.
         all: list every metric, event, and key of media.
     """
-    lines = [_head(run, style)]
+    lines = [head(run, style)]
     media = media or RunMedia()
     named = _parent(run, parent, against, style)
     facts = _facts(run, style, path=path, num_keys=num_keys, refs=refs, parent=named)
@@ -93,7 +93,8 @@ def render(
     return lines
 
 
-def _head(run: Run, style: Style) -> str:
+def head(run: Run, style: Style) -> str:
+    """Return the line that names a run, its state and how far it came."""
     seed = "" if run.seed is None else f"  seed {run.seed}"
     state = style.paint(style.state(run.state.value), STATE_GLYPHS[run.state.value].colour)
     name = style.paint(plain(run.name), "bold")

@@ -22,8 +22,6 @@ LOSS_BAND: Final = 0.25
 """How far the first loss may be from ln V, in nats: 5.59 to 5.65 of 5.545 is healthy."""
 FLAT: Final = (0.1, 10.0)
 """The last layer's RMS over the first one's, for activations and gradients."""
-LEAK_LOSS: Final = 0.1
-LEAK_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +148,6 @@ def first_leak(
             if not bool(same.all()):
                 return int((~same).nonzero()[0])
     return None
-
-
-def looks_leaked(loss: float, *, step: int, max_steps: int) -> bool:
-    """Tell whether a loss is below what a language model reaches so early: labels not shifted, or
-    the text is known.
-    """
-    return loss < LEAK_LOSS and step < LEAK_SHARE * max_steps
 
 
 @contextmanager

@@ -134,7 +134,7 @@ class Loop:
         change: Intervention = getattr(self.run, "intervention", None) or NONE
         if change.skip_batches:
             self._skip(change.skip_batches)
-        self._engine.watch = watch_of(self.run, self._engine)
+        self._engine.watch = watch_of(self.run, self._engine, max_steps=self.max_steps)
 
     def begin_again(self) -> None:
         """Go on from what the run starts from now, as a process does that begins there."""

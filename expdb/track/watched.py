@@ -35,7 +35,7 @@ def end_sample(engine: Engine, result: Result, pace: Pace) -> None:
         engine.watch.end(result.loss, {} if rate is None else {"train/tokens_per_s": rate})
 
 
-def watch_of(run: Any, engine: Engine) -> Watch | None:
+def watch_of(run: Any, engine: Engine, *, max_steps: int) -> Watch | None:
     """Return the watch that a loop drives: the script's own, or one as the settings say."""
     state = engine.state
     watch: Watch | None = getattr(run, "watched", None)
@@ -45,5 +45,6 @@ def watch_of(run: Any, engine: Engine) -> Watch | None:
     if watch is not None:
         watch.release()
         watch.be_ready(engine)
+        watch.max_steps = max_steps
         watch.phases.highest = max(watch.phases.highest, state.loop.highest_lr)
     return watch

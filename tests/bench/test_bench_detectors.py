@@ -98,3 +98,4 @@ def test_real_logs_of_healthy_runs_have_few_spikes_and_nothing_critical(name: st
     assert sum(one.rule == "loss_spike" for one in found) <= most
     assert [one for one in found if one.severity == "critical"] == []
     assert {one.rule for one in found} <= {"loss_spike", "grad_spike"}
+    assert sum(one.rule == "grad_spike" and one.state == "open" for one in found) <= 3

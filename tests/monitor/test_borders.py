@@ -9,7 +9,6 @@ from tests.monitor.feeding import found_in, only
 ROWS = [
     # rule, metric, fine, beyond, steps until it fires, severity
     ("data_bound", "train/data_wait_pct", 10.0, 10.1, 50, "warn"),
-    ("label_misaligned", "train/loss", 0.1, 0.099, 5, "critical"),
     ("adam_stale", "layer/a/adam_staleness", 2.3, 2.31, 2, "warn"),
     ("update_ratio", "group/mlp/update_ratio", 1e-2, 1.1e-2, 5, "info"),
     ("update_ratio", "group/mlp/update_ratio", 1e-5, 9e-6, 5, "info"),

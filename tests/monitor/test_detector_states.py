@@ -27,6 +27,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "threshold": {"above": 1.0, "grave_above": 5.0, "for_steps": 2, "confirm": "y", "beside": "y"},
     "flat": {"train": "y", "evals": 3, "items": 10, "block": 3},
     "halvings": {"num": 2, "within": 5, "below": 0.5},
+    "init": {"start": "y"},
+    "leak": {"budget": "y", "start": "y", "labels": "y", "floor": 1.5, "for_samples": 2},
+    "misaligned": {"val": "y", "start": "z", "floor": 1.5, "for_samples": 2, "least": 0.1},
 }
 VALUES = st.one_of(
     st.floats(0.5, 2.0),
@@ -69,7 +72,7 @@ SECTION = {name: True for name in BUILT_IN} | {
     "loss_spike": {"start": 3, "least": 4, "cooldown": 3},
     "grad_spike": {"start": 3, "least": 4, "cooldown": 3},
     "divergence": {"block": 3},
-    "label_misaligned": {"for": 2, "cooldown": 2},
+    "label_misaligned": {"for_samples": 2, "cooldown": 2},
 }
 
 

@@ -15,7 +15,7 @@ from expdb.monitor.rule import Rule
 from expdb.monitor.rules import BUILT_IN, build_rules, built_in
 
 CONF = Path(__file__).parents[2] / "conf" / "monitor"
-OFF = {"loss_jump", "grad_range", "gpu_idle", "loss_off_mean", "label_misaligned", "no_gain"}
+OFF = {"loss_jump", "grad_range", "gpu_idle", "loss_off_mean", "no_gain"}
 WHOLE = {
     "signal": "my/metric",
     "detector": "threshold",

@@ -15,7 +15,8 @@ def test_what_it_prints_and_how_it_ends() -> None:
 def test_it_has_nothing_to_read_and_the_variables_it_is_given() -> None:
     code = "import os, sys; print(repr(sys.stdin.read()), os.environ.get('HERE'))"
     answer = ask(sys.executable, "-c", code, env={"HERE": "x"})
-    assert answer is not None and answer.out == "'' x\n"
+    assert answer is not None
+    assert answer.out == "'' x\n"
 
 
 def test_one_that_is_not_there_or_does_not_end_gives_none() -> None:

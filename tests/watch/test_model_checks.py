@@ -107,12 +107,6 @@ def test_a_causal_model_does_not_see_later_tokens():
     assert model.training
 
 
-def test_a_loss_too_good_so_early_is_suspected():
-    assert checks.looks_leaked(0.024, step=4, max_steps=100)
-    assert not checks.looks_leaked(0.024, step=50, max_steps=100)
-    assert not checks.looks_leaked(1.6, step=4, max_steps=100)
-
-
 def test_repeats_in_a_batch():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 250, (4, 200), generator=generator)

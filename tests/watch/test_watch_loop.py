@@ -292,7 +292,8 @@ def test_hooks_are_there_during_a_sample_only(tmp_path):
     inner = model.forward
 
     def forward(tokens):
-        counts.append(sum(len(one._forward_hooks) for one in model.modules()))
+        if torch.is_grad_enabled():  # the look at the first update has passes of its own
+            counts.append(sum(len(one._forward_hooks) for one in model.modules()))
         return inner(tokens)
 
     model.forward = forward
@@ -336,3 +337,16 @@ class Odd(Batches):
         for one in super().__iter__():
             one["ids"] = Broken()
             yield one
+
+
+def test_the_first_update_says_how_long_it_is_and_how_the_model_starts(tmp_path):
+    run, _, _ = train(tmp_path / "runs", ALWAYS, steps=3)
+    found = points_of(run)
+    first = {key for key in found if key.startswith("init/")}
+    assert first == {
+        "init/loss_excess", "init/unshifted", "init/leak", "init/max_steps", "init/weight_gain",
+        "init/act_ratio", "init/grad_ratio",
+    }  # fmt: skip
+    assert all(list(found[key]) == [0] for key in first)
+    assert found["init/leak"][0] == 0.0
+    assert found["init/max_steps"][0] == 3.0

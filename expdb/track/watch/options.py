@@ -9,7 +9,9 @@ from typing import Any, Final
 from expdb.errors import BadInput
 from expdb.monitor.phases import PHASES
 
-KINDS: Final = ("norms", "activations", "attention", "moe", "embeddings", "tokens", "memory")
+KINDS: Final = (
+    "norms", "activations", "attention", "moe", "embeddings", "tokens", "memory", "start",
+)  # fmt: skip
 EVERY: Final = {"warmup": 1, "stable": 10, "decay": 10, "finetune": 10}
 
 

@@ -20,6 +20,7 @@ from expdb.track.watch.units import is_compiled, units_of
 if TYPE_CHECKING:
     from torch import nn
 
+    from expdb.track.watch.first import First
     from expdb.track.watch.options import Options
     from expdb.track.watch.row import Row
 
@@ -29,6 +30,7 @@ class Seeing(Protocol):
 
     row: Row
     has_logits: bool
+    first: First | None
 
     def histograms(self) -> Any:
         """Return what counts activations; None where nothing does."""
@@ -93,6 +95,8 @@ class Parts:
         if self.attention is not None:
             mine = partial(hook, "attention")
             handles += self.attention.attach(sample.row, mine, sample.pictures())
+        if sample.first is not None:
+            handles += sample.first.attach(self.models, hook)
         for one in self.routing:
             handles += one.attach(partial(hook, "moe"))
         for unit in self.heads:

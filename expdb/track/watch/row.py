@@ -23,6 +23,7 @@ class Row:
         self.device = device
         self._parts: list[Tensor] = []
         self._decode: list[tuple[int, Decode]] = []
+        self._derived: list[Callable[[Mapping[str, float]], Mapping[str, float]]] = []
         self.known: dict[str, float] = {}
         """Values that the host has anyway."""
 
@@ -46,6 +47,10 @@ class Row:
         keys = tuple(values)
         self.add(list(values.values()), lambda found: dict(zip(keys, found, strict=True)))
 
+    def derive(self, made: Callable[[Mapping[str, float]], Mapping[str, float]]) -> None:
+        """Add what `made` makes of all other values."""
+        self._derived.append(made)
+
     def packed(self) -> Tensor | None:
         """Return the row, float64 on the device; None where the host knows all."""
         import torch
@@ -59,7 +64,10 @@ class Row:
         for length, decode in self._decode:
             out.update(sums.take(decode(found[at : at + length])))
             at += length
-        return out | sums.finished()
+        out |= sums.finished()
+        for derived in self._derived:
+            out.update(derived(out))
+        return out
 
 
 class Sums:

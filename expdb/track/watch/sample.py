@@ -14,6 +14,7 @@ from expdb.track.watch.row import Row
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from expdb.track.watch.first import First
     from expdb.track.watch.options import Options
     from expdb.track.watch.out import Out
     from expdb.track.watch.parts import Parts
@@ -27,6 +28,8 @@ class Sample:
         self.rates: list[list[Any]] | None = None
         """The rate of each group of each optimizer; None until the gradients were seen."""
         self.has_logits = False
+        self.first: First | None = None
+        """Set on the first sample of a process."""
         self._parts, self._out, self._options = parts, out, options
         self._step, self.is_rare = step, rare
         self._num_batches = 0
@@ -67,6 +70,8 @@ class Sample:
 
         hits, num = lm.token_hits(logits, targets, shift=False)
         self._hits.append(torch.stack([hits, num]).double())
+        if self.first is not None:
+            self.first.observe(logits, targets)
 
     def micro(self, tokens_seen: Any, factor: Any) -> None:
         """Keep the squared norm of the first micro-batch's mean gradient."""

@@ -27,6 +27,7 @@ from expdb.track.watch.witness import Witness
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from expdb.track.watch.first import First
     from expdb.track.watch.out import Out
     from expdb.track.watch.parts import Parts
 
@@ -52,6 +53,8 @@ class Watch:
         self.step = step
         """The step of the update under way; a loop of one's own may set it."""
         self.options = options
+        self.max_steps: int | None = None
+        """How many updates there are to be, where somebody knows."""
         self.optims = list(optims)
         self.phases = Phases(fixed=None if options.phase == "auto" else options.phase)  # type: ignore[arg-type]
         budget = options.budget_pct or None
@@ -65,6 +68,7 @@ class Watch:
         self._waiting: set[int] = set()
         self._lost: set[str] = set()
         self._depth = 0
+        self._is_first = True
         self._spent = self._began = 0.0
         self._period = [0.0, 0.0]
         """Seconds of monitors and of updates since overhead was last said."""
@@ -150,6 +154,9 @@ class Watch:
             if sample is not None and self._out is not None:
                 overhead = self._overhead()
                 sample.finish(loss, {**(more or {}), **overhead})
+                if sample.first is not None:
+                    self._is_first = False
+                    sample.first.finish(self._known())
                 self._out.put(sample.row, self.step)
         self._account(sample)
 
@@ -216,10 +223,22 @@ class Watch:
         every = self.options.rare_every
         rare = bool(every) and self.step % every < self.interval.now()
         self._sample = sample = Sample(self._parts, self._out, self.options, self.step, rare=rare)
+        if self._is_first:
+            sample.first = self._first(sample)
         self._handles = self._parts.attach(sample, self._hook)
         for optim in () if self._driving else self.optims:
             if hasattr(optim, "register_step_post_hook"):
                 self._handles.append(optim.register_step_post_hook(self._moved))
+
+    def _first(self, sample: Sample) -> First:
+        from expdb.track.watch.first import First
+
+        assert self._parts is not None
+        is_new = self.step == 0 and "start" in self.options.kinds
+        return First(sample.row, self._parts.units, is_new=is_new)
+
+    def _known(self) -> dict[str, float]:
+        return {} if self.max_steps is None else {"init/max_steps": float(self.max_steps)}
 
     def _release(self) -> None:
         while self._handles:

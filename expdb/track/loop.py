@@ -104,6 +104,7 @@ class Loop:
         self._forked = False
         self._change: Intervention = getattr(run, "intervention", None) or NONE
         self._stop_at: int | None = getattr(run, "stop_at", None)
+        self._task: Mapping[str, Any] | None = getattr(run, "task", None)
         state.skips_batches = True
 
     @property
@@ -115,6 +116,8 @@ class Loop:
         """Yield updates; each must be finished by `update.step()` before the next."""
         with self._stop:
             self._begin()
+            if self._task is not None:
+                yield from self._probed(self._task)
             while self._border():
                 update = Update(self._engine, self.step, self._stepped)
                 yield update
@@ -137,6 +140,13 @@ class Loop:
         if self._change.skip_batches:
             self._skip(self._change.skip_batches)
         self._engine.watch = watch_of(self.run, self._engine)
+
+    def _probed(self, task: Mapping[str, Any]) -> Iterator[Update]:
+        """Measure instead of training; the process ends with it."""
+        from expdb.track.probes.drive import probed
+
+        self._engine.watch = None
+        return probed(self.run, self._engine, task)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from expdb.actions.probe.estimate import Estimate
     from expdb.actions.probe.measure import Measured, ProbePlan
 
-Decorator = Callable[[options.F], options.F]
 MOST_UPDATES = 100_000
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 
@@ -56,7 +55,7 @@ target = click.argument("target", metavar="RUN|EXP")
 overrides = click.argument("overrides", nargs=-1)
 
 
-def _updates(default: int, help_text: str) -> Decorator:
+def _updates(default: int, help_text: str) -> Callable[[options.F], options.F]:
     return click.option(
         "--updates",
         metavar="N",
@@ -66,7 +65,7 @@ def _updates(default: int, help_text: str) -> Decorator:
     )
 
 
-def _warm_up(default: int) -> Decorator:
+def _warm_up(default: int) -> Callable[[options.F], options.F]:
     return click.option(
         "--warm-up",
         metavar="N",
@@ -209,7 +208,7 @@ def memory(
 @click.option(
     "--updates",
     metavar="N",
-    type=options.Whole(20, MOST_UPDATES),
+    type=options.Whole(50, MOST_UPDATES),
     default=200,
     help="Updates from the one to the other (200).",
 )

@@ -35,7 +35,8 @@ def render_lr(measured: Measured, style: Style) -> list[str]:
     if found["lowest_lr"] is not None:
         at = f"at {learning_rate(found['lowest_lr'])}: too high to train at"
         lines.append(row("lowest", at))
-    lines.append(row("config", f"the rate of the config is {learning_rate(found['config_lr'])}"))
+    begins = "begins at" if found["is_first"] else "has"
+    lines.append(row("script", f"{begins} {learning_rate(found['own_lr'])} by itself"))
     lines += [row("note", plain(note)) for note in found["notes"]]
     lines.append(row("took", duration(measured.seconds)))
     where = f"{plain(measured.plan.name)} on {plain(str(found['device']))}"

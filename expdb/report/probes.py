@@ -60,7 +60,6 @@ def render_loader(measured: Measured, style: Style) -> list[str]:
     """Return what data and compute take, alone and together, and which of them a step waits for."""
     found = measured.found
     workers = f"{found['workers']} worker{'s' * (found['workers'] != 1)}"
-    saved_data, saved_compute = savings(found)
     word = str(found["verdict"])
     return [
         row("together", f"{ms(found['step_s'])} a step, {share(found['wait_share'])} of it waiting"
@@ -70,20 +69,9 @@ def render_loader(measured: Measured, style: Style) -> list[str]:
         row("compute", f"{ms(found['compute_s'])} a step alone, on one batch that is kept"),
         row("took", duration(measured.seconds)),
         "",
-        f"{style.paint(word, LOOKS[word], 'bold')}  {_where(measured)}: without its data a step"
-        f" would be shorter by {share(saved_data)}, without its compute by {share(saved_compute)}",
+        f"{style.paint(word, LOOKS[word], 'bold')}  {_where(measured)}: a step takes"
+        f" {ms(found['compute_s'])} of compute and {ms(found['data_s'])} of data",
     ]  # fmt: skip
-
-
-def savings(found: Any) -> tuple[float, float]:
-    """Return the share of a step that goes without data, and without compute."""
-    step_s = float(found["step_s"])
-    if not step_s > 0:
-        return 0.0, 0.0
-    return (
-        max(0.0, 1 - float(found["compute_s"]) / step_s),
-        max(0.0, 1 - float(found["data_s"]) / step_s),
-    )
 
 
 def loader_hints(measured: Measured) -> list[tuple[str, str]]:

@@ -94,7 +94,8 @@ def measure(probed: Probed, task: Mapping[str, Any]) -> Generator[Update, None, 
         "updates": len(series),
         "asked": num,
         "stopped": stopped,
-        "config_lr": _initial_rate(state) or given,
+        "own_lr": own_rate(state) or given,
+        "is_first": own_rate(state) is None,
         "series": [{"lr": lr, "loss": loss, "smoothed": value} for lr, loss, value in series],
         "notes": list(notes),
         **steepest([one[0] for one in series], [one[1] for one in series],
@@ -123,8 +124,8 @@ def steepest(
     if fall <= max(NOISE_FACTOR * noise_after(noise), LEAST_FALL * abs(smoothed[high])):
         return {**_nothing("the loss falls nowhere beyond its noise"), **found}
     best = min(considered, key=lambda i: _slope(logs, smoothed, i))
-    if best == SPAN:
-        return {**_nothing("the loss falls steepest at the very first rate"), **found}
+    if best <= 2 * SPAN:  # a mean is that late
+        return {**_nothing("the loss falls steepest at the very first rates"), **found}
     return {"outcome": "found", "lr": lrs[best], "why": "", **found}
 
 
@@ -185,9 +186,12 @@ def _shares(state: State) -> list[tuple[dict[str, Any], float]]:
     ]
 
 
-def _initial_rate(state: State) -> float:
+def own_rate(state: State) -> float | None:
+    """Return the rate that the script's schedule takes its part of; None where it does not say."""
     group = next(iter(state.optims.values())).param_groups[0]
-    return float(group.get("initial_lr", group["lr"]))
+    if "initial_lr" in group:
+        return float(group["initial_lr"])
+    return None if state.scheds else float(group["lr"])
 
 
 def _set_rates(shares: Sequence[tuple[dict[str, Any], float]], lr: float) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 72
 HEIGHT: Final = 12
+LEAST_RISE: Final = 1e-3
+"""What is flatter than this share of its height is drawn flat."""
 ADVICE: Final = "start lower and take more steps: --from 1e-8 --updates 400"
 
 
@@ -69,7 +71,7 @@ def curve(
     bottom = min(means.values())
     # A last jump would press all that matters into one row.
     top = min(max(means.values()), bottom + 2.5 * ((ys[0] - bottom) or 1.0))
-    rise = (top - bottom) or 1.0
+    rise = max(top - bottom, LEAST_RISE * abs(top)) or 1.0
     grid = [[" "] * width for _ in range(height)]
     for at, value in means.items():
         level = min(height - 1, round((min(value, top) - bottom) / rise * (height - 1)))

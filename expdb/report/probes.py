@@ -91,10 +91,13 @@ def loader_hints(measured: Measured) -> list[tuple[str, str]]:
         for name in ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
         if name in wanted
     )
-    said = [("hint", f"{cost}: {needed} keep up, if they do not slow compute down; measure again")]
-    if found["is_torch"]:
-        return [*said, ("try", f"DataLoader(..., {options})")]
-    return [*said, ("hint", f"{plain(str(found['loader']))} is no DataLoader and has no workers")]
+    if not found["is_torch"]:
+        own = plain(str(found["loader"]))
+        return [("hint", f"{cost}: a DataLoader with {needed} would keep up; {own} has none")]
+    return [
+        ("hint", f"{cost}: {needed} keep up, unless they slow compute down; then measure again"),
+        ("try", f"DataLoader(..., {options})"),
+    ]
 
 
 def json_of_measured(measured: Measured) -> dict[str, Any]:

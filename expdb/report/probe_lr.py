@@ -70,7 +70,7 @@ def curve(
     means = {at: sum(values) / len(values) for at, values in columns.items()}
     bottom = min(means.values())
     # A last jump would press all that matters into one row.
-    top = min(max(means.values()), bottom + 2.5 * ((ys[0] - bottom) or 1.0))
+    top = min(max(means.values()), bottom + 1.5 * ((ys[0] - bottom) or 1.0))
     rise = max(top - bottom, LEAST_RISE * abs(top)) or 1.0
     grid = [[" "] * width for _ in range(height)]
     for at, value in means.items():

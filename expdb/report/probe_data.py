@@ -117,6 +117,4 @@ def json_of_data(
 
 def json_of_split(made: Split) -> dict[str, Any]:
     """Return the document of a split."""
-    from expdb.actions.probe.split import record
-
-    return document(kind="split", **record(made))
+    return document(kind="split", **made.record())

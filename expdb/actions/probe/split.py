@@ -58,6 +58,22 @@ class Split:
         """Items of the validation side."""
         return sum(one.num_val for one in self.strata)
 
+    def record(self) -> dict[str, Any]:
+        """Return what split.json holds."""
+        return {
+            "file": self.file.name,
+            "sha256": self.sha256,
+            "by": self.by,
+            "share": self.share,
+            "seed": self.seed,
+            "train": self.num - self.num_val,
+            "val": self.num_val,
+            "strata": [
+                {"name": one.name, "train": one.num - one.num_val, "val": one.num_val}
+                for one in self.strata
+            ],
+        }
+
 
 def split(file: Path, folder: Path, *, by: str | None, share: float, seed: int) -> Split:
     """Write both sides of a file of JSON lines into a folder.
@@ -94,7 +110,7 @@ def split(file: Path, folder: Path, *, by: str | None, share: float, seed: int) 
         folder.mkdir(parents=True, exist_ok=True)
         for name, side in zip(NAMES, sides, strict=False):
             write_bytes(folder / name, "".join(f"{line}\n" for line in side).encode())
-        write_bytes(folder / NAMES[2], encode_json(record(made)))
+        write_bytes(folder / NAMES[2], encode_json(made.record()))
     except OSError as error:
         raise Refused(f"{plain(str(folder))} cannot be written: {reason(error)}") from error
     return made
@@ -154,20 +170,3 @@ def _counted(names: Sequence[str], chosen: set[int]) -> tuple[Stratum, ...]:
         Stratum(name=name, num=num, num_val=num_val)
         for name, (num, num_val) in sorted(counts.items())
     )
-
-
-def record(made: Split) -> Mapping[str, Any]:
-    """Return what split.json holds."""
-    return {
-        "file": made.file.name,
-        "sha256": made.sha256,
-        "by": made.by,
-        "share": made.share,
-        "seed": made.seed,
-        "train": made.num - made.num_val,
-        "val": made.num_val,
-        "strata": [
-            {"name": one.name, "train": one.num - one.num_val, "val": one.num_val}
-            for one in made.strata
-        ],
-    }

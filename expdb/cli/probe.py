@@ -1,4 +1,4 @@
-"""`expdb probe`: looks at a run again in a place of its own."""
+"""`expdb probe`: short trainings and checks of data that record nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from expdb.cli import options
 from expdb.cli.command import VerbCommand, Wrong
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
+from expdb.cli.probe_data import data
+from expdb.cli.probe_measure import loader, lr, memory, throughput
 from expdb.text import plain
 
 RTOL = 1e-5
@@ -28,9 +30,12 @@ class ProbeGroup(click.Group):
 
 @click.group(cls=ProbeGroup)
 def probe() -> None:
-    """Do part of a run again, recording nothing in the store: `probe repro`.
+    """Train a little, to measure, and record nothing in the store.
 
-    Each probe works in a throw-away work tree and store, which are gone when it ends.
+    `repro` does a run again from its pin. `throughput`, `loader`, `memory` and
+    `lr` run your script as it stands, with `+exp=EXP` or as RUN was started,
+    and look at the updates of its `expdb.Loop`; they evaluate and save nothing.
+    `data` reads text files. What a probe writes is gone when it ends.
     """
 
 
@@ -77,3 +82,7 @@ def repro(
         out.lines(report.render_repro(found, out.style))
     differs = found.match.outcome == "differs"
     return ExitCode.CONDITION_FALSE if differs else ExitCode.OK
+
+
+for measuring in (throughput, loader, memory, lr, data):
+    probe.add_command(measuring)

@@ -58,7 +58,7 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
         "resume": Verb(
             "expdb.cli.resume:resume", "take up a run that was cut off, from its last checkpoint"
         ),
-        "probe": Verb("expdb.cli.probe:probe", "do part of a run again: is it the same?"),
+        "probe": Verb("expdb.cli.probe:probe", "measure a short training, or data; record nothing"),
         "ctl": Verb("expdb.cli.ctl:ctl", "ask a live run to save, evaluate, pause, go on or stop"),
     },
     "Data": {

@@ -91,6 +91,7 @@ class Loop:
         self._no_control = Control(None)
         self._agreed: deque[Any] = deque()
         self._stop_at: int | None = getattr(run, "stop_at", None)
+        self._task: Mapping[str, Any] | None = getattr(run, "task", None)
         state.skips_batches = True
 
     @property
@@ -112,6 +113,8 @@ class Loop:
         """Yield updates; each must be finished by `update.step()` before the next."""
         with self._stop:
             self._begin()
+            if self._task is not None:
+                yield from self._probed(self._task)
             while self._border():
                 update = Update(self._engine, self.step, self._stepped)
                 yield update
@@ -143,6 +146,13 @@ class Loop:
         for optim in self.state.optims.values():
             optim.zero_grad(set_to_none=True)
         self._begin()
+
+    def _probed(self, task: Mapping[str, Any]) -> Iterator[Update]:
+        """Measure instead of training; the process ends with it."""
+        from expdb.track.probes.drive import probed
+
+        self._engine.watch = None
+        return probed(self.run, self._engine, task)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""

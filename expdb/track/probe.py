@@ -2,7 +2,8 @@
 
 `expdb probe` sets EXPDB_PROBE to `STEP:FOLDER`. Such a process has its store in FOLDER, whatever
 its config says, starts a run of its own, pins nothing in the repository, and ends when STEP updates
-are done; its schedule and everything else are those of the whole run.
+are done; its schedule and everything else are those of the whole run. With a task beside FOLDER,
+`Loop` measures what that says (`probes/drive.py`), and the process ends with it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from expdb.git.worktree import Unavailable, WorkTree
 from expdb.model import Pin
 from expdb.monitor.actions import TRAINING
 from expdb.monitor.rule import Rule
-from expdb.store.probing import VARIABLE
+from expdb.store.probing import VARIABLE, read_task
 from expdb.track.used import imported_files
 
 SETTINGS = {"resume": "never", "mode": "on"}
@@ -33,6 +34,8 @@ class Probe:
 
     store: Path
     stop_at: int
+    task: dict[str, Any] | None = None
+    """What is to be measured; None in a repetition."""
 
     def settings(self, known: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of this process."""
@@ -74,4 +77,4 @@ def current_probe() -> Probe | None:
     step, colon, folder = said.partition(":")
     if not (colon and step.isascii() and step.isdigit() and folder):
         raise BadInput(f"{VARIABLE} is {said!r:.60}, not STEP:FOLDER", hint=f"unset {VARIABLE}")
-    return Probe(store=Path(folder), stop_at=int(step))
+    return Probe(store=Path(folder), stop_at=int(step), task=read_task(Path(folder)))

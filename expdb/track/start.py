@@ -309,7 +309,7 @@ def _opened(
         redactor=begun.composed.redactor,
     )
     kind = Handle if begun.probe is None else StoppingRun
-    return kind(
+    handle = kind(
         begun.store,
         layout,
         experiment=begun.experiment,
@@ -326,3 +326,6 @@ def _opened(
         redactor=begun.composed.redactor,
         stop_at=begun.probe.stop_at if begun.probe is not None else None,
     )
+    if begun.probe is not None and isinstance(handle, StoppingRun):
+        handle.task = begun.probe.task
+    return handle

@@ -18,6 +18,9 @@ class StoppingRun(Run):
     `Loop` stops at that border by itself; this is for loops that know of no border.
     """
 
+    task: Mapping[str, Any] | None = None
+    """What `Loop` is to measure instead of training."""
+
     def log(
         self, metrics: Mapping[str, Any], step: int | None = None, *, all_ranks: bool = False
     ) -> None:

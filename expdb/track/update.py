@@ -92,7 +92,7 @@ class Engine:
         self.agreed: Any = None
         """How many ranks ask to stop and to save, as of the last update; None without others."""
         self._requests = requests
-        self._dtype = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+        self.dtype = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
         self._wrapped = [
             one for one in state.models.values() if isinstance(one, DistributedDataParallel)
         ]
@@ -107,9 +107,9 @@ class Engine:
         """Return the context of the forward pass."""
         import torch
 
-        if self._dtype is None:
+        if self.dtype is None:
             return nullcontext()
-        return torch.autocast(self.device.type, dtype=self._dtype)
+        return torch.autocast(self.device.type, dtype=self.dtype)
 
     def unsynced(self) -> ExitStack:
         """Return a context in which no gradient is sent to other ranks."""

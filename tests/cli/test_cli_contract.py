@@ -77,7 +77,7 @@ def test_an_unknown_verb_names_the_nearest(lab):
         (("resume", "exp01@10", "--lr-scale", "1e999"), 2, "inf is not in the range"),
         (("resume", "exp01@10", "--skip-batches", "1.5"), 2, "'1.5' is not a whole number"),
         (("resume", "exp01@11"), 3, "has no checkpoint 11; it has 10, 20"),
-        (("probe", "lr", "exp01"), 2, "no probe is called lr; there is repro"),
+        (("probe", "speed", "exp01"), 2, "no probe is called speed; there is repro,"),
         (("probe", "repro"), 2, "repro wants RUN"),
         (("probe", "repro", "exp01", "--rtol", "-1"), 2, "is not a number"),
         (("rerun", "exp01@10"), 2, "name it without a step"),

@@ -1,1 +1,1 @@
-"""Looking at a run again, in a place of its own; see `repro.py`."""
+"""Short trainings in a place of their own: a run again (`repro.py`), or measured (`measure.py`)."""

@@ -1,4 +1,4 @@
-"""A recorded command once more, as a child that records into a place of its own and ends early.
+"""A training command as a child that records into a place of its own and ends early.
 
 Invariant: the child and all it started are gone when this returns; where the system can, they go
 with this process too, should it be killed.
@@ -56,7 +56,9 @@ def last_lines(output: Path, count: int) -> tuple[str, ...]:
 
 def _environment(env: Mapping[str, str], store: Path, stop_at: int) -> dict[str, str]:
     kept = {name: value for name, value in env.items() if name not in NOT_PASSED}
-    return {**kept, "EXPDB_STORE": str(store), VARIABLE: f"{stop_at}:{store}"}
+    own = {"EXPDB_STORE": str(store), VARIABLE: f"{stop_at}:{store}"}
+    # Where it runs in the work tree of the user, it leaves nothing in there.
+    return {**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @contextmanager

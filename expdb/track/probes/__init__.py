@@ -1,0 +1,1 @@
+"""What a probe measures inside the training process; see `drive.py`."""

@@ -1,0 +1,165 @@
+"""Is it the data or the compute that a step waits for: both alone, and both together.
+
+    together   updates as training does them
+    data       the same iterator, its batches thrown away
+    compute    updates on one batch that is kept
+
+Training is data-bound where the data alone take as long as a step does, so that compute for nothing
+would hardly help; compute-bound where the updates on a kept batch do.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from expdb.track.probes.seen import Marks, Probed
+from expdb.track.probes.throughput import percentile
+
+if TYPE_CHECKING:
+    from expdb.track.update import Update
+
+Verdict = Literal["data-bound", "compute-bound", "balanced"]
+FACTOR = 1.25
+"""By so much one side has to be the slower one."""
+MOST_WORKERS = 8
+PREFETCH = 4
+SPARE = 1.2
+"""Workers for so much more than the mean: batches are not all alike."""
+JITTER = 2.0
+"""From a 95th percentile of so many medians on, more batches are held ready."""
+
+
+class Cached:
+    """Stands in for the batches of a loader: always the same one."""
+
+    def __init__(self, batch: Any, number: int) -> None:
+        self._batch = batch
+        self.number = number
+        self.wait_s = 0.0
+
+    def take(self) -> Any:
+        """Return the batch."""
+        return self._batch
+
+
+def measure(probed: Probed, task: Mapping[str, Any]) -> Generator[Update, None, dict[str, Any]]:
+    """Yield updates, take batches between them, and return how long each takes alone."""
+    warm_up, num = int(task["warm_up"]), int(task["updates"])
+    engine = probed.engine
+    for _ in range(warm_up):
+        yield from probed.update()
+    together_s, _, wait_s = yield from _timed(probed, num)
+    loader = engine.state.loader
+    batches = engine.batches
+    for _ in range(_held_ready(loader)):  # what workers had ready says nothing of their pace
+        batches.take()
+    took_s: list[float] = []
+    for _ in range(num * engine.accum):
+        began = probed.clock()
+        batch = batches.take()
+        took_s.append(probed.clock() - began)
+    kept: Any = Cached(batch, batches.number)
+    engine.batches = kept
+    try:
+        for _ in range(warm_up):
+            yield from probed.update()
+        compute_s, compute_steps_s, _ = yield from _timed(probed, num)
+    finally:
+        engine.batches = batches
+    data_s = sum(took_s) / num
+    workers = int(getattr(loader, "num_workers", 0) or 0)
+    cores = num_cores()
+    return {
+        "updates": num,
+        "step_s": together_s / num,
+        "data_s": data_s,
+        "batch_s": statistics.median(took_s),
+        "batch_p95_s": percentile(took_s, 0.95),
+        "compute_s": compute_s / num,
+        "compute_median_s": statistics.median(compute_steps_s),
+        "wait_share": wait_s / together_s if together_s > 0 else 0.0,
+        "verdict": verdict(data_s, compute_s / num),
+        "loader": type(loader).__name__,
+        "is_torch": is_torch_loader(loader),
+        "workers": workers,
+        "prefetch": getattr(loader, "prefetch_factor", None),
+        "cores": cores,
+        "suggested": suggested(
+            data_s, compute_s / num, took_s, workers=workers, cores=cores,
+            is_cuda=engine.device.type == "cuda",
+        ),
+    }  # fmt: skip
+
+
+def _timed(
+    probed: Probed, num: int
+) -> Generator[Update, None, tuple[float, Sequence[float], float]]:
+    marks, wait_s = Marks(probed), 0.0
+    for _ in range(num):
+        result = yield from probed.update()
+        marks.mark()
+        wait_s += result.wait_s
+    return (*marks.gaps_s(), wait_s)
+
+
+def _held_ready(loader: Any) -> int:
+    workers = int(getattr(loader, "num_workers", 0) or 0)
+    return workers * int(getattr(loader, "prefetch_factor", 0) or 0)
+
+
+def verdict(data_s: float, compute_s: float) -> Verdict:
+    """Return what a step waits for, by what each takes alone."""
+    if data_s > FACTOR * compute_s:
+        return "data-bound"
+    return "compute-bound" if compute_s > FACTOR * data_s else "balanced"
+
+
+def suggested(
+    data_s: float,
+    compute_s: float,
+    batches_s: Sequence[float],
+    *,
+    workers: int,
+    cores: int,
+    is_cuda: bool,
+) -> dict[str, Any]:
+    """Return how many workers keep up, and the arguments of a DataLoader with as many as there can
+    be: `needed` may be more than the machine or the usual bound allows (`enough` is False then).
+
+    One worker makes a batch in the time that the loader alone takes, times its workers.
+    """
+    alone_s = data_s * max(workers, 1)
+    needed = math.ceil(SPARE * alone_s / compute_s) if compute_s > 0 else MOST_WORKERS
+    possible = max(0, min(MOST_WORKERS, cores - 1))
+    has_jitter = percentile(batches_s, 0.95) > JITTER * statistics.median(batches_s)
+    options = loader_options(
+        min(needed, possible), prefetch=PREFETCH if has_jitter else 2, is_cuda=is_cuda
+    )
+    return {"needed": needed, "possible": possible, "enough": needed <= possible, **options}
+
+
+def loader_options(workers: int, *, prefetch: int = PREFETCH, is_cuda: bool) -> dict[str, Any]:
+    """Return arguments of a DataLoader that go together: some are refused without workers."""
+    options: dict[str, Any] = {"num_workers": workers, "pin_memory": is_cuda}
+    if workers:
+        options |= {"prefetch_factor": prefetch, "persistent_workers": True}
+    return options
+
+
+def is_torch_loader(loader: Any) -> bool:
+    """Tell whether a loader is one of torch's, which takes workers."""
+    from torch.utils.data import DataLoader
+
+    return isinstance(loader, DataLoader)
+
+
+def num_cores() -> int:
+    """Return the cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

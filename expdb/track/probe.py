@@ -20,7 +20,7 @@ from expdb.model import Pin
 from expdb.store.probing import VARIABLE
 from expdb.track.used import imported_files
 
-SETTINGS = {"resume": "never", "mode": "on"}
+SETTINGS: dict[str, Any] = {"resume": "never", "mode": "on", "notify": {}}
 """What holds in such a process whatever the config says."""
 
 

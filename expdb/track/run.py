@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from expdb import text
 from expdb.errors import BadInput, Corrupt
 from expdb.model import Attempt, Objective
+from expdb.notify.channel import channels_of
+from expdb.notify.notifier import Notifier
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
 from expdb.store.last_words import marked
@@ -110,8 +112,13 @@ class Run(Logs, Watchable):
             on_good=self._outage.works,
             beside=(self._media.sync, self._watching.look_at_clock),
         )
+        self._notifier = Notifier(
+            channels_of(settings["notify"]), layout, self.name, env=os.environ,
+            say=console.warning, alert=self.event, step=self._last_step,
+        )  # fmt: skip
         self._side.attempt("monitor.json", self._watching.begin)
         self._heartbeat.start()
+        self._notifier.start()
         handle = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: leave_in_child(handle()))
         self._at_exit = lambda: end_at_exit(handle())
@@ -352,6 +359,7 @@ class Run(Logs, Watchable):
                 f" {where_points_are(self._recorder, self._media)}",
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
+        self._notifier.close(state, why, self.attempt)
         self._open = False
         atexit.unregister(self._at_exit)
         if failure is not None:
@@ -360,6 +368,7 @@ class Run(Logs, Watchable):
     def _changed(self, *, is_event: bool = False) -> None:
         if is_event:  # the rest is found without it: readers look at a live run each time
             self._side.attempt("the status", self._save_status)
+            self._notifier.poke()
 
     def _save_status(self) -> None:
         self._status.num_dropped = self._recorder.num_dropped + self._media.num_dropped

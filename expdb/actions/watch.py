@@ -76,6 +76,7 @@ class Watch:
             ) from error
         self._watch = StoreWatch(store.root, since_ms=since_ms, shortest_s=shortest_s)
         self._failing: set[str] = set()
+        self._is_first = True
 
     def look(self) -> Look:
         """Look once, and tell what there is to tell."""
@@ -86,7 +87,8 @@ class Watch:
         sources = [one.source for one in watched]
         told = []
         for delivery in self._deliveries:
-            found = delivery.round(sources)
+            # Since the last failure of another process somebody may have mended it.
+            found = delivery.round(sources, force=self._is_first)
             name = delivery.channel.name
             is_new = bool(found.trouble) and name not in self._failing
             (self._failing.add if found.trouble else self._failing.discard)(name)
@@ -97,6 +99,7 @@ class Watch:
                     trouble=trouble,
                 )  # fmt: skip
                 told.append(made)
+        self._is_first = False
         return Look(
             items=tuple(items),
             told=tuple(told),

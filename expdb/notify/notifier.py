@@ -114,13 +114,15 @@ class Notifier:
             )
 
     def _run(self) -> None:
-        wait_s = LOOK_S
+        wait_s, is_first = LOOK_S, True
         while True:
             self._flag.wait(wait_s)
             is_last = self._closing.is_set() or self._closing.wait(GATHER_S)
             self._flag.clear()
             self._source.read()
-            rounds = [(one, self._round(one, is_last)) for one in self._deliveries]
+            # Since the last failure of another process somebody may have mended it.
+            rounds = [(one, self._round(one, is_first, is_last)) for one in self._deliveries]
+            is_first = False
             if is_last:
                 return
             for delivery, found in rounds:
@@ -128,10 +130,10 @@ class Notifier:
             waits = [found.wait_s for _, found in rounds if found.wait_s is not None]
             wait_s = min([LOOK_S, *waits])
 
-    def _round(self, delivery: Delivery, is_last: bool) -> Round:
+    def _round(self, delivery: Delivery, is_first: bool, is_last: bool) -> Round:
         if is_last:  # so that one slow channel does not take the time of the others
             delivery.reach = replace(delivery.reach, timeout_s=FLUSH_S / 2)
-        return delivery.round([self._source], force=is_last)
+        return delivery.round([self._source], force=is_first or is_last)
 
     def _tell_trouble(self, channel: str, found: Round) -> None:
         if not found.trouble:

@@ -1,6 +1,6 @@
 """What one post says: one thing whole, or several in a line each.
 
-    critical  loss_spike at step 151 of e7s5 exp03_lr_jump
+    critical: loss_spike at step 151 of e7s5 exp03_lr_jump
     train/loss 9.213, z 31.2 > 6
     train/loss 9.213, threshold 2.31
     do: wait for it to come back; else go back and skip its batches
@@ -63,11 +63,11 @@ def post_of(item: Item) -> Post:
 
 
 def title_of(item: Item) -> str:
-    """Return what happened where: `critical  loss_spike at step 151 of e7s5 exp03_lr_jump`."""
+    """Return what happened where: `critical: loss_spike at step 151 of e7s5 exp03_lr_jump`."""
     word = "over" if item.state == OVER else item.severity
     rule = f"{item.rule} worse" if item.state == WORSE else item.rule
     at = "" if item.step is None else f" at step {item.step}"
-    return plain(f"{word}  {rule}{at} of {item.label}")
+    return plain(f"{word}: {rule}{at} of {item.label}")
 
 
 def merged(items: Sequence[Item], max_bytes: int) -> Post:

@@ -7,9 +7,9 @@ since they write addresses there.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from expdb.errors import BadInput
@@ -23,20 +23,20 @@ MAX_BYTES: Final = 8_000
 INSTALL: Final = "pip install 'expdb-ml[notify]'"
 
 
-class _Heard(logging.Filter):
-    """Keeps what one thread logs, and lets it go no further."""
+_heard: ContextVar[list[str] | None] = ContextVar("expdb_heard", default=None)
+"""The warnings of a send that is under way; the threads that apprise starts for it share it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.warnings: list[str] = []
-        self._thread = threading.get_ident()
+
+class _Silent(logging.Filter):
+    """Keeps what is logged for a send of ours, and lets it go no further."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record goes on: those of other threads do."""
-        if record.thread != self._thread:
+        """Tell whether a record goes on: all that is not of a send of ours."""
+        heard = _heard.get()
+        if heard is None:
             return True
         if record.levelno >= logging.WARNING:
-            self.warnings.append(record.getMessage())
+            heard.append(record.getMessage())
         return False
 
 
@@ -62,19 +62,19 @@ def send(channel: Channel, post: Post, reach: Reach) -> Answer:
     with _listening() as heard:
         is_taken = _relay(address, post, heard)
     if is_taken:
-        return Answer(is_taken=True, said=f"{hidden(scheme, '')} took it")
-    said = "; ".join(heard.warnings) or "it was not taken"
+        return Answer(is_taken=True, said=f"{scheme} took it")
+    said = "; ".join(heard) or "it was not taken"
     return Answer(is_taken=False, said=hidden(said, address)[:300])
 
 
-def _relay(address: str, post: Post, heard: _Heard) -> bool:
+def _relay(address: str, post: Post, heard: list[str]) -> bool:
     import apprise
 
     kinds = {"info": "info", "warn": "warning", "critical": "failure"}
     relay: Any = apprise.Apprise()
     try:
         if not relay.add(address):
-            heard.warnings.append("apprise does not know such an address")
+            heard.append("apprise does not know such an address")
             return False
         return bool(
             relay.notify(
@@ -85,18 +85,24 @@ def _relay(address: str, post: Post, heard: _Heard) -> bool:
             )
         )
     except Exception as error:  # noqa: BLE001 - a hundred plugins, and training goes on
-        heard.warnings.append(f"{type(error).__name__}: {error}")
+        heard.append(f"{type(error).__name__}: {error}")
         return False
 
 
 @contextmanager
-def _listening() -> Iterator[_Heard]:
-    heard = _Heard()
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    for logger in loggers:
-        logger.addFilter(heard)
+def _listening() -> Iterator[list[str]]:
+    """Hear what is logged in this context for the length of the block."""
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        if _SILENT not in logger.filters:
+            logger.addFilter(_SILENT)
+    heard: list[str] = []
+    token = _heard.set(heard)
     try:
         yield heard
     finally:
-        for logger in loggers:
-            logger.removeFilter(heard)
+        _heard.reset(token)
+
+
+_SILENT: Final = _Silent()
+"""It stays: what apprise gives up waiting for may still log later."""

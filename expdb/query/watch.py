@@ -20,7 +20,7 @@ from expdb.notify.item import Item
 from expdb.notify.source import Source
 from expdb.query.silence import Silence
 from expdb.store import attempts as attempt_files
-from expdb.store.folders import scan_stamps
+from expdb.store.folders import names_in, scan_stamps
 from expdb.store.layout import RunLayout
 from expdb.store.records import OVER, SEVERITIES
 from expdb.store.runs import read_identity, state_now
@@ -163,9 +163,13 @@ class StoreWatch:
 
 
 def _last_sign_ms(layout: RunLayout, attempt: int) -> int:
-    """Return when an attempt gave its last sign, by the clock that stamps the store's files."""
-    found = list(_times_ms(layout.attempt(attempt) / "live.json", layout.attempt(attempt)))
-    return found[0] if found else 0
+    """Return when an attempt last wrote, by the clock that stamps the store's files; what others
+    write when it is dead does not count.
+    """
+    folder = layout.attempt(attempt)
+    journals = [folder / name for name in names_in(folder) if name.endswith(".wal")]
+    files = (layout.events, folder / "live.json", folder / "log.txt", *journals)
+    return max(_times_ms(*files), default=0)
 
 
 def _times_ms(*paths: Path) -> Iterator[int]:

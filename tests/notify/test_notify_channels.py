@@ -1,4 +1,4 @@
-"""Each kind of channel against a real other side: the exact body, and what is made of its answer."""
+"""Each kind of channel against a real other side: the exact body, and what its answer means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ITEM = Item(
     action="go back", command="expdb resume e7s5@100", created_at_ms=1_795_000_000_000,
 )  # fmt: skip
 TEXT = """\
-critical  loss_spike at step 151 of e7s5 exp03
+critical: loss_spike at step 151 of e7s5 exp03
 train/loss 9.2, z 31 > 6
 train/loss 9.213, threshold 2.310
 do: go back
@@ -58,7 +58,7 @@ def test_wecom_gets_text_or_markdown(web: Web, tmp_path: Path) -> None:
     assert web.bodies[1] == {
         "msgtype": "markdown",
         "markdown": {
-            "content": '**<font color="warning">critical  loss_spike at step 151 of e7s5 exp03'
+            "content": '**<font color="warning">critical: loss_spike at step 151 of e7s5 exp03'
             "</font>**\n> train/loss 9.2, z 31 › 6\n> train/loss 9.213, threshold 2.310\n"
             "> do: go back\n`expdb resume e7s5@100`"
         },
@@ -115,7 +115,7 @@ def test_a_webhook_a_file_and_a_command_get_all_fields(web: Web, tmp_path: Path)
         "created_at_ms": 1_795_000_000_000,
     }  # fmt: skip
     body = {
-        "title": "critical  loss_spike at step 151 of e7s5 exp03",
+        "title": "critical: loss_spike at step 151 of e7s5 exp03",
         "text": TEXT,
         "severity": "critical",
         "events": [event],
@@ -167,12 +167,12 @@ def test_mail_goes_through_apprise(mail: Mail, tmp_path: Path) -> None:
     assert to.startswith("<ada@example.org>")
     parsed: Any = message_from_string(text)
     subject = str(make_header(decode_header(parsed["Subject"])))
-    assert subject == "critical  loss_spike at step 151 of e7s5 x\\x0d\\x0aBcc: eve@example.org"
+    assert subject == "critical: loss_spike at step 151 of e7s5 x\\x0d\\x0aBcc: eve@example.org"
     assert parsed["Bcc"] is None
     body = next(part for part in parsed.walk() if part.get_content_type() == "text/plain")
     said = body.get_payload(decode=True).decode().replace("\r\n", "\n").strip()
     assert said == (
-        "< b>损失 & < !channel></b>\ntrain/loss 9.213, threshold 2.310\ndo: go back\n"
+        "< b>损失 & < !channel>< /b>\ntrain/loss 9.213, threshold 2.310\ndo: go back\n"
         "expdb resume e7s5@100"
     )
     wrong = sending.send(team, post_of(ITEM), reach(tmp_path, "slack://a/b"))

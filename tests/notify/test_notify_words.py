@@ -17,7 +17,7 @@ LINE: dict[str, Any] = {
     "runbook": {"cause": "a bad batch", "checks": "the batch", "action": "go back"},
 }  # fmt: skip
 TEXT = """\
-warn  loss_spike at step 151 of e7s5 exp03
+warn: loss_spike at step 151 of e7s5 exp03
 train/loss 9.2, z 31 > 6
 train/loss 9.213, threshold 2.310
 do: go back
@@ -39,7 +39,7 @@ def test_a_post_says_what_where_how_much_what_to_do_and_what_to_type() -> None:
     assert as_text(post_of(item()), 2048) == TEXT
     over = item(state="over", severity="info", message="fine again", value="NaN", runbook={})
     assert (
-        as_text(post_of(over), 2048).splitlines()[0] == "over  loss_spike at step 151 of e7s5 exp03"
+        as_text(post_of(over), 2048).splitlines()[0] == "over: loss_spike at step 151 of e7s5 exp03"
     )
 
 

@@ -80,11 +80,8 @@ class Watch:
 
     def look(self) -> Look:
         """Look once, and tell what there is to tell."""
-        watched = self._watch.look()
-        items = sorted(
-            (item for one in watched for item in one.fresh()), key=lambda one: one.created_at_ms
-        )
-        sources = [one.source for one in watched]
+        items = sorted(self._watch.look(), key=lambda one: one.created_at_ms)
+        sources = [one.source for one in self._watch.followed]
         told = []
         for delivery in self._deliveries:
             # Since the last failure of another process somebody may have mended it.

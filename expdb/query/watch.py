@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,21 @@ STALLED_S: Final = 300.0
 """The shortest silence that is named; ten times the usual step, where that is longer."""
 UNDECIDED: Final = "running"
 """The stored state of a run that lives or died without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A run that was over when the watch began."""
+
+    num_bytes: int
+    """Of its events."""
+    attempt: int
+
+    def has(self, item: Item) -> bool:
+        """Tell whether something was there by then."""
+        if item.notice:
+            return int(item.notice.split("-")[1]) <= self.attempt
+        return item.at <= self.num_bytes
 
 
 class Watched:
@@ -68,11 +84,13 @@ class Watched:
             self.source.notice(made)
         self._was_live = state.is_live
 
-    def fresh(self) -> list[Item]:
-        """Return what was found since the last call."""
+    def fresh(self, rest: Rest | None = None) -> list[Item]:
+        """Return what was found since the last call; of a run that was at rest before, what is no
+        part of that.
+        """
         found = self.source.items[self._num_shown :]
         self._num_shown = len(self.source.items)
-        return found
+        return found if rest is None else [one for one in found if not rest.has(one)]
 
     def _look_for_silence(self, attempt: int, step: int | None) -> None:
         silent_s = self._silence.look(attempt)
@@ -97,6 +115,7 @@ class StoreWatch:
         self._root, self._since_ms, self._shortest_s = root, since_ms, shortest_s
         self._stamps: dict[str, str] = {}
         self._watched: dict[str, Watched] = {}
+        self._at_rest: dict[str, Rest] = {}
         self._is_first = True
 
     @property
@@ -114,12 +133,13 @@ class StoreWatch:
         """The runs that are followed."""
         return list(self._watched.values())
 
-    def look(self) -> list[Watched]:
-        """Look at the store; return the runs that are followed, what is new in them taken in.
+    def look(self) -> list[Item]:
+        """Look at the store, and return what is new, in the order of runs.
 
-        What the first look finds is no news to who watches from now on: `fresh` gives it not.
+        What the first look finds is no news to who watches from now on.
         """
         stamps: dict[str, str] = {}
+        found: list[Item] = []
         for run, folder, stamp in scan_stamps(self._root):
             stamps[run] = stamp
             known = self._watched.get(run)
@@ -129,17 +149,17 @@ class StoreWatch:
                 continue
             if known is not None:
                 known.look()
-                if self._is_first:
-                    known.fresh()
+                fresh = known.fresh(self._at_rest.pop(run, None))
+                found += [] if self._is_first else fresh
         for run in self._watched.keys() - stamps.keys():
             del self._watched[run]  # in the trash
         self._stamps, self._is_first = stamps, False
-        return self.followed
+        return found
 
     def _begin(self, run: str, folder: Path) -> Watched | None:
         """Follow a run, if there may be something to tell of it."""
         layout = RunLayout(folder)
-        if self._is_first and not self._may_matter(layout):
+        if self._is_first and not self._may_matter(run, layout):
             return None
         try:
             said = read_identity(layout)
@@ -150,16 +170,23 @@ class StoreWatch:
         self._watched[run] = made
         return made
 
-    def _may_matter(self, layout: RunLayout) -> bool:
+    def _may_matter(self, run: str, layout: RunLayout) -> bool:
         """Tell whether a run that was there before lives, died without a word, or had news since
-        the moment that is asked for.
+        the moment that is asked for; else it is at rest.
         """
         try:
-            if read_status(layout).state == UNDECIDED:
-                return True
+            status = read_status(layout)
         except (FileNotFoundError, Corrupt):
             return True
-        return any(at >= self._since_ms for at in _times_ms(layout.status_json, layout.events))
+        times = _times_ms(layout.status_json, layout.events)
+        if status.state == UNDECIDED or any(at >= self._since_ms for at in times):
+            return True
+        try:
+            num_bytes = layout.events.stat().st_size
+        except OSError:
+            num_bytes = 0
+        self._at_rest[run] = Rest(num_bytes, status.attempt)
+        return False
 
 
 def _last_sign_ms(layout: RunLayout, attempt: int) -> int:

@@ -34,7 +34,7 @@ class Declared:
 
     channels: tuple[Channel, ...]
     where: str
-    """`conf/train.yaml`, or `run k3f9`."""
+    """`conf/train.yaml`, or `the config of run k3f9`."""
     reach: Reach
     note: str = ""
     """Why it is not the config of here, where one was looked for."""
@@ -134,5 +134,5 @@ def _recorded(store: Store) -> tuple[Any, str]:
         except ExpdbError:
             continue
         if isinstance(settings, dict):
-            return settings.get("notify"), f"run {run[:4]}"
+            return settings.get("notify"), f"the config of run {run[:4]}"
     return None, ""

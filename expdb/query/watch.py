@@ -24,11 +24,12 @@ from expdb.store import attempts as attempt_files
 from expdb.store.folders import names_in, scan_stamps
 from expdb.store.layout import RunLayout
 from expdb.store.records import OVER, SEVERITIES
-from expdb.store.runs import read_identity, state_now
+from expdb.store.runs import read_identity, read_run, state_now
 from expdb.store.status import read_status
 
 STALLED_S: Final = 300.0
 """The shortest silence that is named; ten times the usual step, where that is longer."""
+UNSAID: Final = (RunState.CRASHED, RunState.LOST)
 UNDECIDED: Final = "running"
 """The stored state of a run that lives or died without a word."""
 
@@ -74,10 +75,11 @@ class Watched:
         step, run, name = status.last_step, self.source.run, self.source.name
         self.is_open = state.is_live or state is RunState.LOST
         if state is RunState.RUNNING:
-            self._look_for_silence(attempt, step)
+            self._look_for_silence(attempt)
         elif not state.is_live:
             # Who saw it live learns of its end now, whenever its last sign was.
             at_ms = 0 if self._was_live else status.ended_at_ms or _last_sign_ms(layout, attempt)
+            step = self._last_step() if state in UNSAID else step
             made = notice_of_end(
                 run, name, state.value, why, attempt=attempt, step=step, at_ms=at_ms
             )
@@ -92,13 +94,21 @@ class Watched:
         self._num_shown = len(self.source.items)
         return found if rest is None else [one for one in found if not rest.has(one)]
 
-    def _look_for_silence(self, attempt: int, step: int | None) -> None:
+    def _last_step(self) -> int | None:
+        """Return the last step of a run that did not say it: its points are asked."""
+        try:
+            return read_run(self._dir, store_root=self._root).last_step
+        except ExpdbError:
+            return None
+
+    def _look_for_silence(self, attempt: int) -> None:
         silent_s = self._silence.look(attempt)
         if silent_s is None or self._is_said():
             return
         made = notice_of_silence(
-            self.source.run, self.source.name, attempt=attempt, step=step, silent_s=silent_s,
-            usual_s=self._silence.usual_s, last_ms=round(self._silence.last_s * 1000),
+            self.source.run, self.source.name, attempt=attempt, step=self._last_step(),
+            silent_s=silent_s, usual_s=self._silence.usual_s,
+            last_ms=round(self._silence.last_s * 1000),
         )  # fmt: skip
         self.source.notice(made)
 

@@ -14,7 +14,8 @@ from expdb.report.events import SEVERITY_COLOURS
 from expdb.report.grid import Cell, Column, Grid, lay_out
 from expdb.report.style import Style
 from expdb.report.words import counted
-from expdb.text import ago, cells, plain
+from expdb.signs import Colour
+from expdb.text import age, ago, cells, plain
 
 if TYPE_CHECKING:
     from expdb.actions.watch import Look, Told
@@ -28,25 +29,29 @@ RULE_CELLS: Final = 16
 
 
 def render_channels(rows: Sequence[ChannelRow], style: Style) -> list[str]:
-    """Return the table of channels: what each is told, what it needs, whether it can be used."""
+    """Return the table of channels: what each is told and needs; below it what each lacks."""
     columns = (
         Column(head="channel", cut="middle"),
         Column(head="kind"),
-        Column(head="told of"),
+        Column(head="state"),
         Column(head="needs", cut="middle"),
-        Column(head="state", cut="end"),
+        Column(head="told of", cut="end"),
+        Column(head="last", right=True, leaves=0),
     )
     cells_of = tuple(
         (
             Cell(plain(row.channel.name)),
             Cell(row.channel.kind),
-            Cell(style.say(_told_of(row.channel))),
+            Cell(*_state(row)),
             Cell(plain(_needs(row))),
-            Cell(style.say(_state(row, style)), "red" if row.problem else ""),
+            Cell(style.say(_told_of(row.channel))),
+            Cell("" if row.last_post_ms is None else age(row.last_post_ms, style.now_ms), "dim"),
         )
         for row in rows
     )
-    return lay_out(Grid(columns, cells_of), style)
+    lines = lay_out(Grid(columns, cells_of), style)
+    said = [style.say(line) for row in rows if (line := _trouble(row, style))]
+    return [*lines, "", *said] if said else lines
 
 
 def nothing(declared: Declared) -> tuple[str, str]:
@@ -70,14 +75,20 @@ def _needs(row: ChannelRow) -> str:
     return row.channel.path or " ".join(row.channel.command) or row.channel.url
 
 
-def _state(row: ChannelRow, style: Style) -> str:
+def _state(row: ChannelRow) -> tuple[str, Colour]:
     if row.problem:
-        return row.problem.removeprefix(f"channel {plain(row.channel.name)} needs ")
-    if row.failing_since_ms is not None:
-        return f"takes nothing since {ago(row.failing_since_ms, style.now_ms)}"
-    if row.last_post_ms is not None:
-        return f"ready, last post {ago(row.last_post_ms, style.now_ms)}"
-    return "ready"
+        return "not ready", "red"
+    return ("failing", "yellow") if row.failing_since_ms is not None else ("ready", "green")
+
+
+def _trouble(row: ChannelRow, style: Style) -> str:
+    """Return what a channel lacks, or since when it takes nothing; empty where all is well."""
+    name = row.channel.name
+    if row.problem:
+        return row.problem if row.problem.startswith("channel ") else f"{name} {row.problem}"
+    if row.failing_since_ms is None:
+        return ""
+    return f"{name} takes nothing; the first failure was {ago(row.failing_since_ms, style.now_ms)}"
 
 
 def json_of_channels(declared: Declared, rows: Sequence[ChannelRow]) -> json.Data:

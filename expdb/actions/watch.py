@@ -23,6 +23,8 @@ from expdb.store.files import reason
 from expdb.store.store import Store
 
 POLL_S: Final = 2.0
+SHARE: Final = 20
+"""So many times as long as a look takes it waits for the next, in a store of very many runs."""
 TEST_S: Final = 15.0
 
 
@@ -113,8 +115,9 @@ class Watch:
     def follow(self, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Look]:
         """Look for ever."""
         while True:
+            began = time.monotonic()
             yield self.look()
-            sleep(POLL_S)
+            sleep(max(POLL_S, SHARE * (time.monotonic() - began)))
 
 
 def tested(

@@ -69,9 +69,23 @@ def declared_channels(
     base = store.root.parent if store is not None else places[0]
     reach = Reach(env=env, base=base)
     section, where, note = _composed(places, store)
-    if section is None and store is not None:
-        section, where = _recorded(store)
-    return Declared(channels=channels_of(section), where=where, reach=reach, note=note)
+    found = channels_of(section)
+    if not found and store is not None:
+        recorded, run = _recorded(store)
+        found = tuple(one for one in recorded if is_harmless(one))
+        where = run if found or not where else where
+        if len(found) < len(recorded):
+            names = ", ".join(plain(one.name) for one in recorded if not is_harmless(one))
+            note = f"left out: {names}; {run} names a command, a file or a bare address, which only"
+            note += " a config here may do"
+    return Declared(channels=found, where=where, reach=reach, note=note)
+
+
+def is_harmless(channel: Channel) -> bool:
+    """Tell whether a channel may be used because a run of the store names it: the run may have come
+    from elsewhere, and must not start commands or write files here.
+    """
+    return bool(channel.url_env or channel.url_file)
 
 
 def one_of(declared: Declared, name: str | None) -> tuple[Channel, ...]:
@@ -126,13 +140,13 @@ def _composed(places: Sequence[Path], store: Store | None) -> tuple[Any, str, st
     return section.get("notify") if isinstance(section, dict) else None, shown, ""
 
 
-def _recorded(store: Store) -> tuple[Any, str]:
+def _recorded(store: Store) -> tuple[tuple[Channel, ...], str]:
     """Return what the newest run that can be read was started with."""
     for run, folder, _ in sorted(run_dirs(store.root), key=lambda one: -one[2][0])[:50]:
         try:
             settings = read_identity(RunLayout(folder)).get("settings")
+            section = settings.get("notify") if isinstance(settings, dict) else None
+            return channels_of(section), f"the config of run {run[:4]}"
         except ExpdbError:
             continue
-        if isinstance(settings, dict):
-            return settings.get("notify"), f"the config of run {run[:4]}"
-    return None, ""
+    return (), ""

@@ -18,6 +18,7 @@ from expdb.notify import notifier
 from expdb.notify.address import Reach
 from expdb.notify.channel import channels_of
 from expdb.notify.notifier import Notifier
+from expdb.query.channels import declared_channels
 from expdb.store.layout import RunLayout
 from expdb.store.marks import add_event
 from expdb.store.records import read_events
@@ -212,3 +213,15 @@ def test_a_kill_with_much_to_tell_loses_nothing(
     assert text.count("run_crashed") == 1
     for _ in range(2):
         assert watching(store, web.url()).look().told == ()
+
+
+def test_without_a_config_here_the_channels_are_those_of_the_newest_run(tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    pager = {"kind": "command", "command": ["touch", "pwned"]}
+    with begun(store, notify={"pager": pager, "team": TEAM}) as run:
+        pass
+    found = declared_channels([tmp_path], open_store(store), {})
+    # The run may be another's, so nothing that it names is started here.
+    assert [one.name for one in found.channels] == ["team"]
+    assert found.where == f"the config of run {run.id[:4]}"
+    assert found.note.startswith("left out: pager; the config of run ")

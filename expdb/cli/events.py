@@ -12,6 +12,7 @@ from expdb.cli.command import VerbCommand
 from expdb.cli.context import Context
 from expdb.cli.exit import ExitCode
 from expdb.cli.forms import form_of, say_rest
+from expdb.cli.watch import follow
 
 if TYPE_CHECKING:
     from expdb.index.reader import Reader
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     "--rules", "rules_file", type=click.Path(path_type=Path), metavar="FILE",
     help="With --replay: the rules of a YAML file instead.",
 )  # fmt: skip
+@click.option("--watch", is_flag=True, help="Go on: events of all runs, runs that die or stall.")
+@click.option("--notify", "tells", is_flag=True, help="With --watch: tell the channels too.")
+@click.option("--once", is_flag=True, help="With --watch --notify: look and tell once, and end.")
+@options.as_jsonl
 @options.limit
 @options.quiet_as("the ids of runs that have events, one a line")
 @options.as_json
@@ -47,6 +52,10 @@ def events(
     severity: Literal["warn", "critical"] | None,
     replay: bool,
     rules_file: Path | None,
+    watch: bool,
+    tells: bool,
+    once: bool,
+    as_jsonl: bool,
     limit: int,
     quiet: bool,
     as_json: bool,
@@ -60,12 +69,21 @@ def events(
 
     --replay of one run feeds its points to the rules that it had, or to those of --rules, and says
     whether they find what was recorded.
+
+    --watch prints what happens in all runs of the store from now on, until Ctrl-C; with --notify
+    the channels of expdb.notify are told, also of what nobody was told before.
     """
     from expdb.query.events import Asked, since_ms
     from expdb.report import events as report
     from expdb.report import json_history
 
     form = form_of(quiet=quiet, json=as_json, csv=as_csv, md=as_md)
+    if (tells or as_jsonl or once) and not watch:
+        raise click.UsageError("--notify, --once and --jsonl go with --watch")
+    if watch:
+        if runs or where or since or study or replay or form != "text":
+            raise click.UsageError("--watch takes --severity, --notify, --once and --jsonl alone")
+        return follow(context, severity, tells=tells, once=once, as_jsonl=as_jsonl)
     if runs and (where or study):
         raise click.UsageError("name runs, or select them with -w or --study, not both")
     if (replay and (len(runs) != 1 or since)) or (rules_file is not None and not replay):

@@ -84,6 +84,9 @@ GROUPS: Final[dict[str, dict[str, Verb]]] = {
     "Set up": {
         "init": Verb("expdb.cli.init:init", "make an empty store"),
         "doctor": Verb("expdb.cli.doctor:doctor", "what is not well here, and what to do about it"),
+        "notify": Verb(
+            "expdb.cli.notify:notify", "list the channels by which people are told; test"
+        ),
         "help": Verb("expdb.cli.help:help_", "list the verbs, or say what one does"),
         "completion": Verb(
             "expdb.cli.completion:completion", "print what completes names in bash, zsh or fish"

@@ -28,11 +28,14 @@ MAX_STEPS: Final = 200
 class Silence:
     """Watches the journal of rank 0."""
 
-    def __init__(self, run_dir: Path, store_root: Path) -> None:
+    def __init__(self, run_dir: Path, store_root: Path, *, shortest_s: float = SHORTEST_S) -> None:
         self._layout = RunLayout(run_dir)
         self._meta = StoreLayout(store_root).meta
         self._looked_at = -LOOK_S
         self._said_s = 0.0
+        self._shortest_s = shortest_s
+        self.last_s = 0.0
+        """When the last step was written, by the clock of the store; known once one was."""
         self.usual_s: float | None = None
         """The usual time between two steps; known once a silence was found."""
 
@@ -45,8 +48,9 @@ class Silence:
         journal, last = self._newest(attempt)
         if journal is None:
             return None
+        self.last_s = last
         silent_s = store_now(self._meta) - last
-        if silent_s < SHORTEST_S:
+        if silent_s < self._shortest_s:
             self._said_s = 0.0
             return None
         if self.usual_s is None:

@@ -140,6 +140,11 @@ class StoreLayout:
         """The folder of declared runs that a process has taken on."""
         return self.root / ".expdb/jobs"
 
+    @property
+    def notify(self) -> Path:
+        """The folder of what each channel has told."""
+        return self.root / ".expdb/notify"
+
     def packages(self, digest: str) -> Path:
         """Return the file of a set of installed packages; the digest is 64 hex digits."""
         return self.meta / "packages" / f"{digest}.json"

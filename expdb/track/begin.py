@@ -46,7 +46,8 @@ class Identity:
 
 
 KEPT_SETTINGS = (
-    "digest", "code", "keep", "require", "gates", "noise", "seed_key", "experiment_key",
+    "digest", "code", "keep", "require", "gates", "noise", "notify", "seed_key",
+    "experiment_key",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from expdb.monitor.rule import Rule
 from expdb.store.probing import VARIABLE, read_task
 from expdb.track.used import imported_files
 
-SETTINGS = {"resume": "never", "mode": "on"}
+SETTINGS: dict[str, Any] = {"resume": "never", "mode": "on", "notify": {}}
 """What holds in such a process whatever the config says."""
 
 

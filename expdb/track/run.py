@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from expdb import text
 from expdb.errors import BadInput, Corrupt
 from expdb.model import Attempt, Objective
+from expdb.notify.channel import channels_of
+from expdb.notify.notifier import Notifier
 from expdb.redact import Redactor
 from expdb.store import attempts as attempt_files
 from expdb.store.last_words import marked
@@ -87,7 +89,12 @@ class Run(Attempted, Logs, Watchable):
         self._queue = DeviceQueue(self._write)
         self._started_at = monotonic()
         self._open, self._forked = True, False
+        self._notifier = Notifier(
+            channels_of(settings["notify"]), layout, self.name, env=os.environ,
+            say=console.warning, alert=self.event, step=self._last_step,
+        )  # fmt: skip
         self._open_attempt(attempt, book, status)
+        self._notifier.start()
         handle = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: leave_in_child(handle()))
         self._at_exit = lambda: end_at_exit(handle())
@@ -294,6 +301,7 @@ class Run(Attempted, Logs, Watchable):
                 f" {where_points_are(self._recorder, self._media)}",
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
+        self._notifier.close(state, why, self.attempt)
         self._open = False
         atexit.unregister(self._at_exit)
         if failure is not None:
@@ -302,6 +310,7 @@ class Run(Attempted, Logs, Watchable):
     def _changed(self, *, is_event: bool = False) -> None:
         if is_event:  # the rest is found without it: readers look at a live run each time
             self._side.attempt("the status", self._save_status)
+            self._notifier.poke()
 
     def _save_status(self) -> None:
         dropped = self._recorder.num_dropped + self._media.num_dropped

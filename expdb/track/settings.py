@@ -11,6 +11,7 @@ from typing import Any
 
 from expdb.errors import BadInput
 from expdb.model import Objective
+from expdb.notify.channel import channels_of
 from expdb.store.gates import gates_of
 from expdb.store.retention import keep_of
 from expdb.track.watch.options import Options, options_of
@@ -48,6 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "keep": {"last": 2, "best": 1},
     "monitor": {},
     "watch": Options().settings(),
+    "notify": {},
     "noise": {},
     "require": [],
     "gates": {},
@@ -58,7 +60,7 @@ DEFAULTS: dict[str, Any] = {
 FREE = frozenset(
     [
         "store", "resume", "fork", "mode", "keep", "study", "entry", "monitor", "watch",
-        "resolvers", "gates", "slurm",
+        "notify", "resolvers", "gates", "slurm",
     ]
 )  # fmt: skip
 """Settings whose values are looked at where they are used; `mode` may be a YAML boolean."""
@@ -86,6 +88,8 @@ def effective(section: Mapping[str, Any] | None) -> dict[str, Any]:
     out["gates"] = {} if out["gates"] is None else out["gates"]
     gates_of(out["gates"], "expdb.gates")
     out["watch"] = _watch(out["watch"])
+    channels_of(out["notify"])
+    out["notify"] = out["notify"] or {}
     resolvers = out["resolvers"]
     if not isinstance(resolvers, Mapping) or not all(
         isinstance(place, str) and place.find(":") > 0 for place in resolvers.values()

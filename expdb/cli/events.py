@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     "--rules", "rules_file", type=click.Path(path_type=Path), metavar="FILE",
     help="With --replay: the rules of a YAML file instead.",
 )  # fmt: skip
+@click.option("--ack", is_flag=True, help="Acknowledge the events of RUN, or of RUN@STEP.")
 @options.limit
 @options.quiet_as("the ids of runs that have events, one a line")
 @options.as_json
@@ -47,6 +48,7 @@ def events(
     severity: Literal["warn", "critical"] | None,
     replay: bool,
     rules_file: Path | None,
+    ack: bool,
     limit: int,
     quiet: bool,
     as_json: bool,
@@ -57,6 +59,9 @@ def events(
 
     RUN@STEP shows the events of one step whole. Without RUN: of all runs that -w selects, and
     without -w and --since only those of the last day.
+
+    --ack says that somebody has seen the warnings and critical events of one run: they no longer
+    count as open. `expdb undo` takes it back.
 
     --replay of one run feeds its points to the rules that it had, or to those of --rules, and says
     whether they find what was recorded.
@@ -70,6 +75,10 @@ def events(
         raise click.UsageError("name runs, or select them with -w or --study, not both")
     if (replay and (len(runs) != 1 or since)) or (rules_file is not None and not replay):
         raise click.UsageError("--replay takes one RUN and no --since; --rules goes with it")
+    if ack:
+        if len(runs) != 1 or replay or since or severity or form not in ("text", "quiet", "json"):
+            raise click.UsageError("--ack takes one RUN or RUN@STEP, and no other choice")
+        return _acknowledge(context, runs[0], quiet=quiet, as_json=as_json)
     out = context.out
     since_at = None if since is None else since_ms(since, now_ms=out.style.now_ms)
     asked = Asked(severity=severity, since_ms=since_at, limit=limit)
@@ -99,6 +108,26 @@ def events(
         if form == "text":
             out.talk(report.compared(found.replay))
     return ExitCode.OK if found.replay.is_equal else ExitCode.CONDITION_FALSE
+
+
+def _acknowledge(context: Context, word: str, *, quiet: bool, as_json: bool) -> int:
+    from expdb.actions.ack import acknowledge, to_acknowledge
+    from expdb.query.events import split_steps
+    from expdb.report import events as report
+    from expdb.report import json_history
+
+    out = context.out
+    with context.reader(warn_unfinished=False) as reader:
+        words, step = split_steps([word])
+        target = context.resolve_many(reader, words)[0]
+        run = reader.run(target.run)
+        wanted = to_acknowledge(run, target.step if step is None else step, reader.id_length)
+        done = acknowledge(reader, run.id, wanted, worktree=context.worktree)
+    if as_json:
+        out.json(json_history.acknowledged(done))
+    elif not quiet:
+        out.talk(report.acknowledged(done, out.talk_style))
+    return ExitCode.OK
 
 
 def _again(

@@ -6,26 +6,47 @@ Widgets and screens know the app as this; what it is made of is `app.py`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from textual.app import App
 
 from expdb.model import RunAt
 from expdb.query.paging import RunOrder
+from expdb.query.pulse import Pulse
 from expdb.signs import STATE_GLYPHS
 from expdb.text import plain
 from expdb_tui.chosen import Chosen
+from expdb_tui.keys import KeyNames
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
+from expdb_tui.memory import Memory
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.session import Session, now_ms
+from expdb_tui.window import Window
+
+if TYPE_CHECKING:
+    from expdb_tui.screens.page import Page
 
 
 class Shared(App[None]):
     """The app as its parts see it."""
 
-    def __init__(self, session: Session, *, ascii: bool, ground: Ground, depth: Depth) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        ascii: bool,
+        ground: Ground,
+        depth: Depth,
+        keys: KeyNames,
+        memory: Memory,
+    ) -> None:
         super().__init__()
         self.session = session
+        self.keys = keys
+        self.memory = memory
+        self.pages: dict[str, Page] = {}
+        """The screens that were shown, each by its scope."""
         self.is_ascii = ascii
         self.marks: Marks = marks(ascii)
         self.palette: Palette = ALL[ground, depth]
@@ -35,6 +56,9 @@ class Shared(App[None]):
         self.order: RunOrder | None = None
         """The list as the last look of screen 1 found it."""
         self.started_ms = now_ms()
+        self.read_runs: set[str] = set()
+        """Failed runs that somebody has opened: they are no news any more."""
+        self.window = Window(None)
         self.opened: str | None = None
         """The run that was pointed at last: what screen 2 shows, and what others begin with."""
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
@@ -54,8 +78,8 @@ class Shared(App[None]):
         return {run: place for run in self.chosen.runs if (place := self.chosen.place(run))}
 
     @abstractmethod
-    def take_life(self, order: RunOrder) -> None:
-        """Take what a look at the store found, for the header of all screens."""
+    def take_pulse(self, pulse: Pulse) -> None:
+        """Take how the store lives, for the header of all screens."""
 
     @abstractmethod
     def open_run(self, run: str) -> None:

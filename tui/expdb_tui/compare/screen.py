@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from expdb.index.reader import Reader
@@ -33,6 +33,8 @@ from expdb_tui.compare.sections import patch_rows
 from expdb_tui.compare.tables import num_shown
 from expdb_tui.compare.verdict import about, verdict, who
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.memory import Said, take
 from expdb_tui.screens.page import Page
 from expdb_tui.widgets.frame import Bar
 from expdb_tui.widgets.lineview import LineView
@@ -52,19 +54,19 @@ class VerdictBar(Bar):
 class CompareScreen(Page):
     """The comparison."""
 
-    NUMBER = 3
+    NUMBER, SCOPE = 3, "compare"
     KEYS = (
         ("a", "show equal"), ("o", "over seeds"), ("tab", "section"), ("enter", "code diff"),
         ("4", "plot"), ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "all", show=False),
-        Binding("o", "over", show=False),
-        Binding("tab", "section(1)", show=False, priority=True),
-        Binding("shift+tab", "section(-1)", show=False, priority=True),
-        Binding("enter", "code", show=False),
-        Binding("left", "shift(-1)", show=False),
-        Binding("right", "shift(1)", show=False),
+        key("a", "all", "compare.equal"),
+        key("o", "over", "compare.seeds"),
+        key("tab", "section(1)", "compare.next_part", priority=True),
+        key("shift+tab", "section(-1)", "compare.previous_part", priority=True),
+        key("enter", "code", "move.open"),
+        key("left", "shift(-1)", "move.left"),
+        key("right", "shift(1)", "move.right"),
     ]
 
     def __init__(self) -> None:
@@ -114,6 +116,14 @@ class CompareScreen(Page):
     def on_resize(self) -> None:
         """Fit the halves to the width."""
         self._arrange()
+
+    def remember(self) -> Said:
+        """Return whether what is equal is shown too."""
+        return {"equal": self._is_all}
+
+    def recall(self, said: Said) -> None:
+        """Show it as last."""
+        self._is_all = take(said, "equal", bool, False)
 
     # ------------------------------------------------------------------------------ reading
 

@@ -11,13 +11,14 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from expdb.actions.run.plan import plan_run
 from expdb.actions.run.results import RunPlan
 from expdb.index.reader import Reader
 from expdb.query.status_results import StatusRow
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
 from expdb_tui.matrix.cells import counts_of
 from expdb_tui.matrix.detail import detail_rows
 from expdb_tui.matrix.plan import Runner, plan_shown, start
@@ -38,11 +39,11 @@ RUNNABLE = ("missing", "crashed", "preempted")
 class MatrixScreen(Page):
     """Experiments by seeds."""
 
-    NUMBER = 5
+    NUMBER, SCOPE = 5, "matrix"
     KEYS = (
         ("enter", "runs"), ("R", "run what is missing"), ("d", "compare"), ("G", "go back"),
     )  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "run_missing", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [key("R", "run_missing", "matrix.run_missing")]
 
     def __init__(self) -> None:
         super().__init__()

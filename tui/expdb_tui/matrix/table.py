@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.strip import Strip
 
 from expdb.query.matrix_results import Matrix, MatrixRow
 from expdb_tui.ink import Piece, strip
+from expdb_tui.keys import key
 from expdb_tui.marks import Marks
 from expdb_tui.matrix.cells import CELL, Grid, grid_of, head_of, line_of
 from expdb_tui.widgets.rowtable import RowTable
@@ -54,8 +55,8 @@ class CellTable(RowTable):
     """Rows of cells."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "cell(-1)", show=False),
-        Binding("right", "cell(1)", show=False),
+        key("left,h", "cell(-1)", "move.left"),
+        key("right", "cell(1)", "move.right"),
     ]
     column: reactive[int] = reactive(0)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
@@ -26,6 +26,8 @@ from expdb.query.lookup import lookup
 from expdb.redact import Redactor
 from expdb.text import plain
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.memory import Said, Wrong
 from expdb_tui.screens.help import HelpScreen
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
 from expdb_tui.widgets.prompt import Prompt
@@ -40,15 +42,19 @@ class Page(Screen[None]):
     """One of the six screens."""
 
     NUMBER: ClassVar[int] = 0
+    HAS_PULSE: ClassVar[bool] = False
+    """Whether it looks at all runs itself, and tells the app how the store lives."""
+    SCOPE: ClassVar[str] = ""
+    """What the names of its keys begin with."""
     KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
     """Key and name, for the foot: the most used first."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("Y", "copy_id", show=False),
-        Binding("b", "baseline", show=False),
-        Binding("t", "tag", show=False),
-        Binding("n", "note", show=False),
-        Binding("exclamation_mark", "say_command", show=False),
-        Binding("question_mark", "help", show=False),
+        key("Y", "copy_id", "everywhere.copy_id"),
+        key("b", "baseline", "everywhere.baseline"),
+        key("t", "tag", "everywhere.tag"),
+        key("n", "note", "everywhere.note"),
+        key("exclamation_mark", "say_command", "everywhere.show_command"),
+        key("question_mark", "help", "everywhere.help"),
     ]
 
     @property
@@ -58,10 +64,12 @@ class Page(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the frame around the body."""
+        self.main.pages[self.SCOPE] = self
+        self._recall()
         yield Header(self.NUMBER)
         yield Bar(id="context")
         yield from self.body()
-        yield KeyBar(self.KEYS)
+        yield KeyBar(self.main.keys.shown(self.SCOPE, self.KEYS))
 
     def body(self) -> ComposeResult:
         """Lay out what is between the context line and the keys."""
@@ -86,15 +94,32 @@ class Page(Screen[None]):
     def action_back(self) -> None:
         """Leave what is open on the screen."""
 
+    def remember(self) -> Said:
+        """Return what of this look is to be there again next time."""
+        return {}
+
+    def recall(self, said: Said) -> None:
+        """Look again as `remember` said.
+
+        Raises:
+            Wrong: it never said this.
+        """
+
+    def _recall(self) -> None:
+        try:
+            self.recall(self.main.memory.of(self.SCOPE))
+        except Wrong as error:
+            self.main.memory.problem = f"what was remembered of {self.SCOPE} is damaged: {error}"
+
     def context(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
         """Say what is shown."""
         self.query_one("#context", Bar).put(left, right)
 
-    def say(self, text: str, *, is_bad: bool = False) -> None:
+    def say(self, text: str, *, is_bad: bool = False, seconds: float = 4.0) -> None:
         """Show a message in the place of the keys for a while."""
         signs = self.main.marks
         mark: list[Piece] = [(f"{signs.event} ", "warn+bold")] if is_bad else []
-        self.query_one(KeyBar).say([*mark, (plain(text), "text")])
+        self.query_one(KeyBar).say([*mark, (plain(text), "text")], seconds)
 
     def read(
         self,
@@ -152,7 +177,7 @@ class Page(Screen[None]):
 
     def action_help(self) -> None:
         """Show the keys and the signs."""
-        self.app.push_screen(HelpScreen(self.KEYS))
+        self.app.push_screen(HelpScreen(self.main.keys.shown(self.SCOPE, self.KEYS)))
 
     def action_baseline(self) -> None:
         """Make the run the baseline; `undo` takes it back."""

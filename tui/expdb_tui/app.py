@@ -198,6 +198,17 @@ class ExpdbApp(Living):
         if isinstance(page, Page):
             go_back(page, run, step)
 
+    def filter_runs(self) -> None:
+        """Show the list of runs, and type its filter."""
+
+        async def go() -> None:
+            await self.switch_mode("runs")
+            page = self.screen
+            if isinstance(page, RunsScreen):
+                page.action_filter()
+
+        self.run_worker(go(), exclusive=True, group="mode")
+
     async def list_runs(self, filter: str) -> None:
         """Show the runs that a filter selects."""
         await self.switch_mode("runs")

@@ -94,5 +94,9 @@ class Shared(App[None]):
         """Show the plan of a rollback to a run; ask, carry it out."""
 
     @abstractmethod
+    def filter_runs(self) -> None:
+        """Show the list of runs, and type its filter."""
+
+    @abstractmethod
     async def list_runs(self, filter: str) -> None:
         """Show the runs that a filter selects."""

@@ -5,7 +5,7 @@ Invariant: the row of the cursor is told by its bold name, the cell by its groun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 class MatrixLines:
     """The rows of a matrix."""
 
-    def __init__(self, matrix: Matrix, marks: Marks, *, ascii: bool) -> None:
+    def __init__(
+        self, matrix: Matrix, marks: Marks, *, ascii: bool, places: Mapping[str, int] | None = None
+    ) -> None:
         self.matrix, self._marks, self._ascii = matrix, marks, ascii
+        self._places = places or {}
 
     def __len__(self) -> int:
         return len(self.matrix.rows)
@@ -48,7 +51,10 @@ class MatrixLines:
     def line_at(self, at: int, width: int, cursor: int | None) -> Sequence[Piece]:
         """Return a row with the cursor on one of its cells."""
         row, grid = self.matrix.rows[at], self.grid(width)
-        return line_of(self.matrix, row, grid, self._marks, cursor=cursor, ascii=self._ascii)
+        return line_of(
+            self.matrix, row, grid, self._marks, cursor=cursor, ascii=self._ascii,
+            places=self._places,
+        )  # fmt: skip
 
 
 class CellTable(RowTable):

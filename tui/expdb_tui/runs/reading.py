@@ -19,7 +19,7 @@ from expdb_tui.runs.cells import AT_CURVE
 from expdb_tui.runs.fixed import FixedLines
 from expdb_tui.runs.lines import RunLines
 from expdb_tui.runs.said import View
-from expdb_tui.screens.page import Page
+from expdb_tui.screens.filtering import Filtering
 from expdb_tui.session import DAY_MS, now_ms
 from expdb_tui.widgets.rowtable import RowTable
 
@@ -30,18 +30,16 @@ AHEAD = 60
 LIVE = "state = running or state = paused"
 
 
-class RunsReading(Page):
+class RunsReading(Filtering):
     """What the list of runs reads, and how it takes what was found."""
 
     HAS_PULSE = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.filter = ""
         self.is_live_only = False
         self.view: View = "list"
         self.sort: str | None = None
-        self.error = ""
         self._next_look = 0.0
         self._lines: RunLines | None = None
 
@@ -105,7 +103,10 @@ class RunsReading(Page):
         return [*said, LIVE] if self.is_live_only else said
 
     def _take_order(self, order: RunOrder) -> None:
-        self.error = ""
+        if self.error:
+            self.error = ""
+            if self.is_typing:
+                self.say_suggested()
         before, run = self.lines, self.run_here
         main = self.main
         lines = RunLines(order, main.marks, ascii=main.is_ascii, id_cells=main.session.id_cells)

@@ -12,7 +12,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.widgets import Input
 
 from expdb.errors import ExpdbError
 from expdb.query.paging import RunOrder
@@ -23,7 +22,6 @@ from expdb_tui.runs.pane import BESIDE, PreviewPane
 from expdb_tui.runs.preview import Preview, read_preview
 from expdb_tui.runs.reading import RunsReading
 from expdb_tui.runs.said import ListLook, View, said_list
-from expdb_tui.widgets.filterfield import FilterField
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
@@ -46,7 +44,6 @@ class RunsScreen(RunsReading):
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         key("space", "mark", "runs.mark"),
-        key("slash", "filter", "runs.filter"),
         key("s", "sort", "runs.sort"),
         key("l", "live", "runs.live"),
         key("r", "rank", "runs.rank"),
@@ -60,7 +57,7 @@ class RunsScreen(RunsReading):
 
     def body(self) -> ComposeResult:
         """Lay out the filter, the rows, the preview."""
-        yield FilterField()
+        yield from self.filter_parts()
         with Container(id="split"):
             yield RowTable(id="runs")
             yield LineView(id="empty")
@@ -99,7 +96,6 @@ class RunsScreen(RunsReading):
 
     def on_mount(self) -> None:
         """Start reading, and look again as long as the screen is there."""
-        self.query_one(FilterField).display = False
         self.query_one("#empty").display = False
         self.context([("reading the store", "dim")])
         self._lay_out()
@@ -125,14 +121,9 @@ class RunsScreen(RunsReading):
     # ------------------------------------------------------------------------------ showing
 
     def fail(self, error: ExpdbError) -> None:
-        """Say what is wrong; of a filter beside it."""
-        if self.query_one(FilterField).display:
-            self.error = error.message
-            self.say_context()
-            return
+        """Say what is wrong; what was remembered may not hold any more."""
         super().fail(error)
         if self.lines is None and (self.filter or self.sort or self.view != "list"):
-            # What was remembered does not hold any more; the list itself may be well.
             self.filter, self.sort, self.view = "", None, "list"
             self.reload()
 
@@ -211,32 +202,15 @@ class RunsScreen(RunsReading):
         self.table.action_move(1)
         self.say_context()
 
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self.query_one("#context").display = False
-        self.query_one(FilterField).open(self.filter)
-
-    @on(FilterField.Typed)
-    def filter_typed(self, event: FilterField.Typed) -> None:
-        """Follow what is typed."""
-        self.filter = event.value
-        self.reload()
-
-    @on(Input.Submitted, "#filter")
-    def filter_done(self) -> None:
+    def typed_out(self) -> None:
         """Go back to the rows."""
-        self._close_filter()
-
-    def _close_filter(self) -> None:
-        self.query_one(FilterField).display = False
-        self.query_one("#context").display = True
         self.table.focus()
         self.say_context()
 
     def action_back(self) -> None:
         """Leave the filter; then take it away."""
-        if self.query_one(FilterField).display:
-            self._close_filter()
+        if self.is_typing:
+            self.close_filter()
         elif self.view != "list":
             self._turn("list")
         elif self.filter or self.is_live_only:

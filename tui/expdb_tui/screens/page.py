@@ -55,6 +55,7 @@ class Page(Screen[None]):
         key("n", "note", "everywhere.note"),
         key("exclamation_mark", "say_command", "everywhere.show_command"),
         key("question_mark", "help", "everywhere.help"),
+        key("slash", "filter", "everywhere.filter"),
     ]
 
     @property
@@ -174,6 +175,10 @@ class Page(Screen[None]):
         """Say the command of what is shown, and copy it."""
         self.app.copy_to_clipboard(self.command)
         self.say(f"{self.command}   (copied)")
+
+    def action_filter(self) -> None:
+        """Type a filter, in the list of runs."""
+        self.main.filter_runs()
 
     def action_help(self) -> None:
         """Show the keys and the signs."""

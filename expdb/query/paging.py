@@ -6,9 +6,10 @@ Invariant: the order is made once, of ids alone; a page is what `listing` would 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from expdb.errors import ExpdbError
 from expdb.index.reader import Reader
 from expdb.model import RunAt
 from expdb.query.deltas import with_deltas
@@ -119,10 +120,15 @@ def order_of(
 
 
 def page_of(
-    reader: Reader, order: RunOrder, ids: Sequence[str], *, head: RunAt | None
+    reader: Reader,
+    order: RunOrder,
+    ids: Sequence[str],
+    *,
+    head: RunAt | None,
+    extra: Sequence[str] = (),
 ) -> list[PageRow]:
     """Return the runs of a page, measured as `ls` measures them; those that are gone are left
-    out.
+    out. `extra` are further metrics, config keys and fields; what the store does not have is empty.
     """
     known = {
         row[0]
@@ -135,6 +141,9 @@ def page_of(
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, order.baseline or newest, order.metric, newest)
     problems: list[str] = []
+    if extra:
+        found = _extra(reader, order, ids, extra, problems)
+        rows = [replace(row, extra=found[row.id]) for row in rows]
     rows = with_deltas(reader, rows, order.baseline, noise, problems=problems)
     events = _events(reader, ids)
     begun = _begun(reader, ids)
@@ -149,6 +158,24 @@ def page_of(
         )
         for row in rows
     ]
+
+
+def _extra(
+    reader: Reader, order: RunOrder, ids: Sequence[str], names: Sequence[str], problems: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return run -> name -> value."""
+    from expdb.query.columns import cells_of, columns_of
+    from expdb.query.filters.suggest import quoted
+
+    out: dict[str, dict[str, Any]] = {run: {} for run in ids}
+    for name in names:
+        try:
+            columns = columns_of(reader, [f"+{quoted(name)}"], order.metric)
+        except ExpdbError:
+            continue  # no run has it any more
+        for run, values in cells_of(reader, columns, ids, problems=problems).items():
+            out[run] |= dict.fromkeys([name], next(iter(values.values()))) if values else {}
+    return out
 
 
 def _events(reader: Reader, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:

@@ -61,3 +61,25 @@ def test_a_filter_can_be_typed_from_every_screen(session: Session) -> None:
             assert not app.screen.is_typing
 
     drive(session, story)
+
+
+def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "c")
+        await pilot.press("a", "g", "e")
+        await press(app, pilot, "space", *["backspace"] * 3, *"train/loss", "space", "enter")
+        assert screen_of(app)[2].split() == [
+            "experiment", "s", "step", "val/loss", "Δ", "base", "loss", "!",
+        ]  # fmt: skip
+        assert screen_of(app)[4].split()[-1] == "0.555556"
+        await press(app, pilot, *["s"] * 5)
+        assert "sort train/loss" in screen_of(app)[1]
+        assert len(app.screen.lines) == 3
+        await press(app, pilot, "s")
+        assert "sort" not in screen_of(app)[1]
+        await press(app, pilot, "c", "space", "escape")
+        assert screen_of(app)[2].split()[1] == "s", "esc leaves it as it was"
+        await press(app, pilot, "c", *"nothing", "space", *"x", "enter")
+        assert "loss" in screen_of(app)[2].split()
+
+    drive(session, story)

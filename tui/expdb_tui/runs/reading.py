@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from expdb.index.reader import Reader
+from expdb.query.filters.suggest import quoted
 from expdb.query.paging import PageRow, RunOrder, order_of, page_of
 from expdb.query.select import Selection, where_of
 from expdb_tui.plotting.axis import is_log_by_nature
@@ -40,6 +41,9 @@ class RunsReading(Filtering):
         self.is_live_only = False
         self.view: View = "list"
         self.sort: str | None = None
+        self.hidden: frozenset[str] = frozenset()
+        self.extra: tuple[str, ...] = ()
+        """Columns that are not wanted, and names of further ones."""
         self._next_look = 0.0
         self._lines: RunLines | None = None
 
@@ -95,7 +99,9 @@ class RunsReading(Filtering):
 
     def sort_word(self, sort: str | None) -> str | None:
         """Return an order as `--sort` names it: the best objective first."""
-        return "-objective" if sort == "objective" and self.main.is_higher_better else sort
+        if sort == "objective" and self.main.is_higher_better:
+            return "-objective"
+        return quoted(sort) if sort in self.extra else sort
 
     def said_filter(self) -> list[str]:
         """Return the filters of what is shown."""
@@ -116,7 +122,7 @@ class RunsReading(Filtering):
             lines.old = order.changed_since(before.order) | before.old
             lines.sparks = before.sparks
         lines.places = main.chosen_places()
-        lines.sorted_by = self.sort
+        lines.sorted_by, lines.hidden, lines.extra = self.sort, self.hidden, self.extra
         main.order = order
         main.take_pulse(order)
         self._lines = lines
@@ -160,14 +166,15 @@ class RunsReading(Filtering):
             return
         around = range(max(0, shown.start - AHEAD), min(len(lines), shown.stop + AHEAD))
         ids, order, head = lines.missing(around), lines.order, self.main.head
+        extra = self.extra
 
         def ask(reader: Reader) -> list[PageRow]:
-            return page_of(reader, order, ids, head=head)
+            return page_of(reader, order, ids, head=head, extra=extra)
 
         self.read(ask, lambda rows: self._take_page(lines, rows), group="page")
 
     def _take_page(self, lines: RunLines, rows: list[PageRow]) -> None:
-        if lines is not self.lines:
+        if lines is not self.lines or lines.extra != self.extra:
             return
         lines.add(rows)
         self.table.refresh()

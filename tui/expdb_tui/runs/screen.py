@@ -16,12 +16,15 @@ from textual.containers import Container
 from expdb.errors import ExpdbError
 from expdb.query.paging import RunOrder
 from expdb_tui.keys import key
-from expdb_tui.memory import Said, Wrong, take
+from expdb_tui.memory import Said, Wrong, take, take_words
+from expdb_tui.runs.cells import OPTIONAL
+from expdb_tui.runs.columns import ask_columns, choices_of
 from expdb_tui.runs.empty import empty_rows
 from expdb_tui.runs.pane import BESIDE, PreviewPane
 from expdb_tui.runs.preview import Preview, read_preview
 from expdb_tui.runs.reading import RunsReading
 from expdb_tui.runs.said import ListLook, View, said_list
+from expdb_tui.widgets.chooser import Choice
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
@@ -39,8 +42,8 @@ class RunsScreen(RunsReading):
     NUMBER, SCOPE = 1, "runs"
     KEYS = (
         ("enter", "open"), ("space", "mark"), ("d", "compare"), ("/", "filter"), ("s", "sort"),
-        ("r", "rank"), ("l", "live"), ("g", "fold seeds"), ("p", "preview"), ("b", "baseline"),
-        ("G", "go back"),
+        ("r", "rank"), ("l", "live"), ("g", "fold seeds"), ("c", "columns"), ("p", "preview"),
+        ("b", "baseline"), ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         key("space", "mark", "runs.mark"),
@@ -49,6 +52,7 @@ class RunsScreen(RunsReading):
         key("r", "rank", "runs.rank"),
         key("g", "fold", "runs.fold"),
         key("p", "preview", "runs.preview"),
+        key("c", "columns", "runs.columns"),
     ]
 
     def __init__(self) -> None:
@@ -80,7 +84,8 @@ class RunsScreen(RunsReading):
         """Return the order, the filter and the view."""
         return {
             "sort": self.sort or "", "view": self.view, "filter": self.filter,
-            "live": self.is_live_only,
+            "live": self.is_live_only, "hidden": sorted(self.hidden),
+            "columns": list(self.extra),
             "preview": WORDS[self._is_previewed],
         }  # fmt: skip
 
@@ -88,7 +93,9 @@ class RunsScreen(RunsReading):
         """List the runs as last."""
         sort, view = take(said, "sort", str, "") or None, take(said, "view", str, "list")
         preview = take(said, "preview", str, "")
-        if sort not in SORTS or view not in VIEWS or preview not in PREVIEWED:
+        self.extra = take_words(said, "columns")
+        self.hidden = frozenset(take_words(said, "hidden")) & OPTIONAL.keys()
+        if sort not in (*SORTS, *self.extra) or view not in VIEWS or preview not in PREVIEWED:
             raise Wrong("sort, view or preview")
         self.sort, self.view, self._is_previewed = sort, VIEWS[view], PREVIEWED[preview]
         self.filter = take(said, "filter", str, "")
@@ -219,8 +226,27 @@ class RunsScreen(RunsReading):
 
     def action_sort(self) -> None:
         """Order by the next column."""
-        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        orders = (*SORTS, *self.extra)
+        at = orders.index(self.sort) if self.sort in orders else -1
+        self.sort = orders[(at + 1) % len(orders)]
         self.reload()
+
+    def action_columns(self) -> None:
+        """Choose the columns."""
+
+        def chosen(hidden: frozenset[str], extra: tuple[str, ...]) -> None:
+            self.hidden, self.extra = hidden, extra
+            lines = self.lines
+            if lines is not None:
+                lines.old |= lines.rows.keys()
+            if self.sort not in (*SORTS, *extra):
+                self.sort = None
+            self.reload()
+
+        def ask(choices: list[Choice]) -> None:
+            self.app.push_screen(*ask_columns(choices, self.hidden, self.extra, chosen))
+
+        self.read(choices_of, ask, group="columns")
 
     def action_live(self) -> None:
         """Show what lives alone, or all again."""

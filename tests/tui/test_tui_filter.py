@@ -83,3 +83,26 @@ def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
         assert "loss" in screen_of(app)[2].split()
 
     drive(session, story)
+
+
+def test_a_command_is_completed_and_the_look_changes(session: Session) -> None:
+    session.verbs = {"ls": "list runs", "label": "put a word on runs", "log": "runs as trees"}
+
+    async def story(app, pilot):
+        await press(app, pilot, "colon", "l")
+        assert screen_of(app)[-2].split()[:4] == ["ls", "label", "log", "light"]
+        assert "list runs" in screen_of(app)[-2]
+        await press(app, pilot, "a", "tab", *"exp", "tab")
+        assert screen_of(app)[-1].split() == ["label", "exp01"]
+        assert "put a word on runs" in screen_of(app)[-2]
+        await press(app, pilot, "escape", "colon", *"light", "enter")
+        assert app.palette.ground == "light"
+        assert app.theme == "expdb-light"
+        await press(app, pilot, "4", "colon", *"ascii", "enter")
+        assert "".join(screen_of(app)).isascii()
+        await press(app, pilot, "1")
+        assert "".join(screen_of(app)).isascii()
+        await press(app, pilot, "colon", *"unicode", "enter")
+        assert "●" in "".join(screen_of(app))
+
+    drive(session, story)

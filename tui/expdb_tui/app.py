@@ -15,6 +15,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import BindingType
 from textual.theme import Theme
 
+from expdb.query.completion import Names
 from expdb_tui.compare.screen import CompareScreen
 from expdb_tui.goback.flow import go_back
 from expdb_tui.history.screen import HistoryScreen
@@ -29,10 +30,16 @@ from expdb_tui.run.screen import RunScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.screens.page import Page
 from expdb_tui.session import Session
+from expdb_tui.widgets.commandline import CommandLine
 from expdb_tui.widgets.pager import Pager
-from expdb_tui.widgets.prompt import Prompt
 from expdb_tui.widgets.rowtable import RowTable
 from expdb_tui.window import Window
+
+LOOKS = {
+    "light": "draw on a light ground", "dark": "draw on a dark ground",
+    "ascii": "draw with plain letters", "unicode": "draw with all signs",
+}  # fmt: skip
+"""What `:` takes besides the verbs."""
 
 
 def _theme(palette: Palette) -> Theme:
@@ -108,15 +115,18 @@ class ExpdbApp(Living):
 
     def on_mount(self) -> None:
         """Set the look, and start to look at the store once a second."""
-        theme = _theme(self.palette)
-        self.register_theme(theme)
-        self.theme = theme.name
+        self._set_theme()
         self.head = self.session.head_of()
         if self._has_title and self._driver is not None:
             self.window = Window(self._driver.write)
         self.set_keymap({name: ",".join(keys) for name, keys in self.keys.own.items()})
         self.set_interval(TICK_S, self.tick)
         self.call_after_refresh(self._begin)
+
+    def _set_theme(self) -> None:
+        theme = _theme(self.palette)
+        self.register_theme(theme)
+        self.theme = theme.name
 
     def _begin(self) -> None:
         """Show the run that was asked for, else the screen that was left."""
@@ -230,10 +240,25 @@ class ExpdbApp(Living):
         """Ask for any command of `expdb`, and run it in the terminal itself."""
 
         def given(line: str | None) -> None:
-            if line is not None:
+            if line in LOOKS:
+                self._relook(line)
+            elif line is not None:
                 self.run_verb(line)
 
-        self.push_screen(Prompt("expdb", hint="compare baseline exp01"), given)
+        names = Names(self.session.store.root)
+        self.push_screen(CommandLine({**self.session.verbs, **LOOKS}, names.runs), given)
+
+    def _relook(self, word: str) -> None:
+        """Draw with other signs, or on another ground."""
+        if word in ("ascii", "unicode"):
+            self.relook(ascii=word == "ascii")
+        else:
+            self.relook(ground="light" if word == "light" else "dark")
+            self._set_theme()
+        for page in self.pages.values():
+            page.relook()
+        self.renew_header()
+        self.action_reload()
 
     def run_verb(self, line: str) -> None:
         """Leave the screen to a command, and come back when it has ended and enter was pressed."""

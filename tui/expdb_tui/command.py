@@ -117,6 +117,7 @@ def _memory(context: Context, store: Store, fresh: bool, reset: bool) -> Memory:
 def _app(
     context: Context, store: Store, *, run: str | None, ground: Ground | None, memory: Memory
 ) -> ExpdbApp:
+    from expdb.cli.verbs import all_verbs
     from expdb_tui.app import ExpdbApp, usual_keys
     from expdb_tui.keys import KeyNames, read_keys
     from expdb_tui.palette import depth_of
@@ -131,6 +132,7 @@ def _app(
         head_of=context.head,
         worktree_of=lambda: context.worktree,
         declared_of=lambda: list(context.declared()),
+        verbs={name: verb.help for name, verb in all_verbs().items()},
         # The app's library takes NO_COLOR out of the environment; commands of `:` want it.
         env=dict(env),
     )

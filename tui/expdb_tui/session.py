@@ -41,6 +41,8 @@ class Session:
     """Asks for the experiments that its config files declare."""
     id_cells: int = field(default=4)
     """How many characters of an id tell every run of the store apart, as of the last look."""
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    """The verbs of the command line, each with what it does."""
     env: Mapping[str, str] | None = None
     """The environment of commands that the app starts; None for its own."""
     looked_s: float = -math.inf

@@ -6,6 +6,7 @@ Widgets and screens know the app as this; what it is made of is `app.py`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -62,6 +63,16 @@ class Shared(App[None]):
         self.opened: str | None = None
         """The run that was pointed at last: what screen 2 shows, and what others begin with."""
         self.store_name = plain(f"{session.store.root.parent.name}/{session.store.root.name}")
+
+    def relook(self, *, ascii: bool | None = None, ground: Ground | None = None) -> None:
+        """Draw with other signs, or on another ground."""
+        if ascii is not None:
+            self.is_ascii, self.marks = ascii, marks(ascii)
+        if ground is not None:
+            self.palette = ALL[ground, self.palette.depth]
+        self.life = replace(
+            self.life, live_sign=self.glyph("running"), failed_sign=self.glyph("failed")
+        )
 
     def glyph(self, state: str) -> str:
         """Return the glyph of a state."""

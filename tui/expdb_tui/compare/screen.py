@@ -28,6 +28,7 @@ from expdb_tui.compare.layout import (
     with_plot,
 )
 from expdb_tui.compare.meant import free_places, meant, why_none
+from expdb_tui.compare.radar import with_radar
 from expdb_tui.compare.reading import Asked, Compared, read_compared
 from expdb_tui.compare.sections import patch_rows
 from expdb_tui.compare.tables import num_shown
@@ -112,6 +113,11 @@ class CompareScreen(Page):
     def on_screen_resume(self) -> None:
         """Compare what is marked now."""
         self._compare(is_new=False)
+
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self._arrange()
 
     def on_resize(self) -> None:
         """Fit the halves to the width."""
@@ -226,7 +232,9 @@ class CompareScreen(Page):
         left.show(
             lambda cells, high: _margin(with_plot(shown, mine, cells - 2, high, look)), top=top
         )
-        right.show(lambda cells, high: _margin(others), top=top)
+        right.show(
+            lambda cells, high: _margin(with_radar(shown, others, cells - 2, high, marks)), top=top
+        )
         line: list[Piece] = [(marks.divider, "rule")]
         self.query_one("#between", LineView).show(lambda cells, high: [line] * high)
 

@@ -106,11 +106,23 @@ class PlotScreen(PlotKeys):
         if runs != self._runs:
             self._runs, self.overlay = runs, None
             self.view = replace(self.view, zoom=None, crosshair=None, cursor=0, hidden=frozenset())
-        if self.main.is_ascii:
-            names = self.main.keys.shown(self.SCOPE, KEYS)
-            self.query_one(KeyBar).keys = [(FLAT.get(key, key), name) for key, name in names]
+        self._say_keys()
         self._lay_out()
         self.ask()
+
+    def _say_keys(self) -> None:
+        names = self.main.keys.shown(self.SCOPE, KEYS)
+        if self.main.is_ascii:
+            names = [(FLAT.get(key, key), name) for key, name in names]
+        bar = self.query_one(KeyBar)
+        bar.keys = names
+        bar.refresh()
+
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self._say_keys()
+        self.redraw()
 
     # ------------------------------------------------------------------------------ reading
 

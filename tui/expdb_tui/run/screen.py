@@ -191,6 +191,11 @@ class RunScreen(ControlKey, TabPlace):
         if self.facts.run.state.is_live:
             self.reload()
 
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self.on_resize()
+
     def on_resize(self) -> None:
         """Lay out for the new size."""
         if self.facts is not None:

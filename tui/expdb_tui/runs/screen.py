@@ -114,6 +114,12 @@ class RunsScreen(RunsReading):
         if self.lines is not None:
             self.reload()
 
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        if self.pane.preview is not None:
+            self.pane.show(self.pane.preview)
+
     def on_resize(self) -> None:
         """Move the preview to where it fits."""
         self._lay_out()

@@ -11,13 +11,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from expdb.errors import ExpdbError
+from expdb.errors import BadInput, ExpdbError
 from expdb.query.filters.suggest import Known, Suggestions, known_of, suggest, values_of
 from expdb.text import plain
 from expdb_tui.ink import Piece, width_of
 from expdb_tui.screens.page import Page
 from expdb_tui.widgets.filterfield import FilterField
 from expdb_tui.widgets.frame import Bar
+from expdb_tui.widgets.suggested import next_at, suggested
 
 
 class Filtering(Page):
@@ -30,6 +31,8 @@ class Filtering(Page):
         self.filter = ""
         self.error = ""
         """What is wrong with the filter."""
+        self._is_half = False
+        """Whether that may only be that it has no end yet."""
         self._known = Known()
         self._found = Suggestions(start=0, end=0)
         self._at = -1
@@ -100,28 +103,21 @@ class Filtering(Page):
     def say_suggested(self) -> None:
         """Show the suggestions, and what is wrong with the filter."""
         words, width = self._found.words, self.app.size.width - 2
-        right: list[Piece] = [(plain(self.error), "warn")] if self.error else []
+        # What only has no end yet is no fault, as long as one is being suggested.
+        field = self.query_one(FilterField)
+        is_half = self._is_half and bool(words) and field.cursor_position == len(field.value)
+        right: list[Piece] = []
+        if self.error and not is_half:
+            right = [(plain(self.error), "warn")]
         room = width - min(width_of(right), width // 2) - 2
-        # The chosen one is always in sight: those before it leave at the left.
-        first = 0
-        while first < self._at and sum(len(one) + 2 for one in words[first : self._at + 1]) > room:
-            first += 1
-        left: list[Piece] = []
-        for at, word in enumerate(words[first:], first):
-            if width_of(left) + len(word) + 2 > room:
-                left.append((self.main.marks.ellipsis, "faint"))
-                break
-            left += [(plain(word), "accent+bold" if at == self._at else "dim"), ("  ", "")]
+        left = suggested(words, self._at, room, self.main.marks.ellipsis)
         self.query_one("#suggested", Bar).put(left, right)
 
     @on(FilterField.Chosen)
     def chosen(self, event: FilterField.Chosen) -> None:
         """Go through the suggestions."""
-        num = len(self._found.words)
-        if num:
-            self._at = (self._at + event.by) % num if self._at >= 0 else (0 if event.by > 0 else -1)
-            self._at %= num
-            self.say_suggested()
+        self._at = next_at(self._at, event.by, len(self._found.words))
+        self.say_suggested()
 
     @on(FilterField.Taken)
     def taken(self) -> None:
@@ -162,4 +158,5 @@ class Filtering(Page):
             return
         near = next((hint for hint in error.hints if hint.startswith("nearest")), "")
         self.error = f"{error.message}  {near}".rstrip()
+        self._is_half = isinstance(error, BadInput)
         self.say_suggested()

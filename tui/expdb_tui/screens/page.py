@@ -30,6 +30,8 @@ from expdb_tui.keys import key
 from expdb_tui.memory import Said, Wrong
 from expdb_tui.screens.help import HelpScreen
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
+from expdb_tui.widgets.lineview import LineView
+from expdb_tui.widgets.plotview import PlotView
 from expdb_tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -91,6 +93,14 @@ class Page(Screen[None]):
 
     def tick(self) -> None:
         """Look whether something has changed; called once a second."""
+
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        for view in self.query(LineView):
+            view.again()
+        for plot in self.query(PlotView):
+            plot.again()
+        self.refresh()
 
     def action_back(self) -> None:
         """Leave what is open on the screen."""

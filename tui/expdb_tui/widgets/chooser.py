@@ -52,7 +52,7 @@ class Chooser(ModalScreen[tuple[str, ...] | None]):
         Binding("backspace", "erase", show=False),
     ]
     DEFAULT_CSS = """
-    Chooser { align: center middle; }
+    Chooser { align: center middle; background: $background 70%; }
     Chooser #chooser { background: $surface; border: round $accent; padding: 0 1; }
     Chooser LineView { height: 1fr; }
     """

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 from expdb.store.layout import RunLayout
 from expdb.store.marks import add_event, touch_status
+from expdb_tui.screens import page
 from expdb_tui.session import Session
 from expdb_tui.window import BACK, SAVE, Window, has_title
+from tests.tui.conftest import make_runs
 from tests.tui.driving import drive, press, screen_of, settle
 
 
@@ -115,3 +119,48 @@ def test_a_title_is_plain_text_and_given_back() -> None:
     assert len(said) == 3
     assert has_title({"TERM": "screen-256color"})
     assert not any(has_title({"TERM": term}) for term in ("", "linux", "dumb", "vt220"))
+
+
+def test_new_runs_are_counted_above_and_a_narrow_row_keeps_seed_and_events(
+    own_session: Session,
+) -> None:
+    fire(own_session, "exp01", 6, "warn")
+
+    async def story(app, pilot):
+        row = next(line for line in screen_of(app) if "exp01" in line)
+        assert "exp01:s0 !" in row
+        await press(app, pilot, "end")
+        here = app.screen.run_here
+        make_runs(own_session.directory)
+        await press(app, pilot, "ctrl+r")
+        assert app.screen.run_here == here
+        assert "3 new above" in screen_of(app)[1]
+        await press(app, pilot, "home")
+        assert "new above" not in screen_of(app)[1]
+
+    drive(own_session, story, size=(52, 6))
+
+
+def test_what_takes_long_can_be_given_up_and_what_nobody_expected_is_written_down(
+    session: Session, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(page, "SLOW_S", 0.05)
+
+    async def story(app, pilot):
+        app.faults = tmp_path / "a" / "faults.log"
+        done = threading.Event()
+        taken = []
+        app.screen.read(lambda reader: done.wait(20), taken.append, group="long")
+        await pilot.pause(0.2)
+        assert "still reading, esc stops" in screen_of(app)[-1]
+        await pilot.press("escape")
+        assert "stopped" in screen_of(app)[-1]
+        done.set()
+        await settle(app, pilot)
+        assert taken == []
+        app.screen.read(lambda reader: 1 / 0, taken.append, group="odd")
+        await settle(app, pilot)
+        assert "ZeroDivisionError" in screen_of(app)[-1]
+        assert "ZeroDivisionError: division by zero" in app.faults.read_text()
+
+    drive(session, story)

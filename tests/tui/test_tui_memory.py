@@ -51,20 +51,28 @@ def test_how_a_store_was_looked_at_is_there_again(session: Session, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "damage",
-    ["", "{", "[]", '{"format": 9}', '{"format": 1, "runs": {"sort": 7}}',
-     '{"format": 1, "app": {"screen": []}}', '{"format": 1, "plot": {"x": "mass"}}'],
-)  # fmt: skip
+    "damage", ["", "{", "[]", '{"format": 9}', "\udce9", '{"format": 1, "a": 7']
+)
 def test_a_damaged_memory_is_said_and_forgotten(
     session: Session, tmp_path: Path, damage: str
 ) -> None:
     file = memory_of(session.store, tmp_path)._path
-    file.write_text(damage)
+    file.write_text(damage, errors="surrogateescape")
+    found = memory(session, tmp_path)
+    assert "what was remembered is forgotten" in found.problem
+    assert found.of("runs") == {}
+
+
+def test_what_no_screen_can_have_remembered_is_left_out(session: Session, tmp_path: Path) -> None:
+    file = memory_of(session.store, tmp_path)._path
+    odd = {"app": {"screen": []}, "runs": {"sort": 7}, "plot": {"x": "mass"}, "run": 1}
+    file.write_text(json.dumps({"format": 1, **odd}))
 
     async def story(app, pilot):
-        await press(app, pilot, "4", "1")
+        assert "remembered" in screen_of(app)[-1]
+        await press(app, pilot, "4", "2", "1")
         assert len(app.screen.lines) == 3
-        assert "remembered" in app.memory.problem
+        assert app.screen.sort is None
 
     drive(session, story, memory=memory(session, tmp_path))
     kept = memory(session, tmp_path)

@@ -227,8 +227,8 @@ class ExpdbApp(Living):
             self.screen.reload()
 
     def action_leave(self) -> None:
-        """Leave what is open on the screen."""
-        if isinstance(self.screen, Page):
+        """Give up what takes long, else leave what is open on the screen."""
+        if isinstance(self.screen, Page) and not self.screen.stop_reading():
             self.screen.action_back()
 
     def action_reload(self) -> None:

@@ -72,9 +72,8 @@ def tui(
         serve_apps(words, port=port, say=context.out.talk)
         return
     is_served = "WebDriver" in context.env.get("TEXTUAL_DRIVER", "")
-    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not is_served and (not has_terminal or context.env.get("TERM") == "dumb"):
-        raise BadInput("the terminal app needs a terminal", hint="expdb ls")
+    if not is_served:
+        _require_terminal(context.env.get("TERM", ""))
     app = _app(
         context, store, run=found, ground=ground, memory=_memory(context, store, fresh, reset)
     )
@@ -83,6 +82,18 @@ def tui(
     finally:
         app.window.reset(sys.stderr.write)
         sys.stderr.flush()
+
+
+def _require_terminal(term: str) -> None:
+    """Refuse to draw where nothing can be drawn.
+
+    Raises:
+        BadInput: there is no terminal, or one that knows no commands.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput("the terminal app needs a terminal", hint="expdb ls")
+    if term in ("dumb", "unknown"):
+        raise BadInput(f"the terminal app needs a terminal, and TERM is {term}", hint="expdb ls")
 
 
 def _list_keys(context: Context) -> None:
@@ -121,7 +132,7 @@ def _app(
     from expdb_tui.app import ExpdbApp, usual_keys
     from expdb_tui.keys import KeyNames, read_keys
     from expdb_tui.palette import depth_of
-    from expdb_tui.places import keys_file
+    from expdb_tui.places import keys_file, state_folder
     from expdb_tui.session import Session
     from expdb_tui.window import has_title
 
@@ -143,7 +154,7 @@ def _app(
         keys, said = KeyNames(usual), f"{error.message}  {error.hints[0] if error.hints else ''}"
     is_served = "WebDriver" in env.get("TEXTUAL_DRIVER", "")
     remembered: Ground = "light" if memory.of("app").get("ground") == "light" else "dark"
-    return ExpdbApp(
+    app = ExpdbApp(
         session,
         ascii=context.out.style.ascii and not is_served,
         ground=ground or remembered,
@@ -154,3 +165,5 @@ def _app(
         said=said,
         memory=memory,
     )
+    app.faults = state_folder(env) / "faults.log"
+    return app

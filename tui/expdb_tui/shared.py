@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -46,6 +47,8 @@ class Shared(App[None]):
         self.session = session
         self.keys = keys
         self.memory = memory
+        self.faults: Path | None = None
+        """Where what nobody expected is written down."""
         self.pages: dict[str, Page] = {}
         """The screens that were shown, each by its scope."""
         self.is_ascii = ascii

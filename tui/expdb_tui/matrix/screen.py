@@ -276,7 +276,7 @@ class MatrixScreen(Filtering):
         if run is None:
             self.say("there is no run of this yet")
             return
-        self.main.chosen.toggle(run)
+        self.mark(run)
         self._show()
         self.table.action_cell(1)
 

@@ -28,6 +28,8 @@ ROLES: dict[Colour, str] = {
 """What settled well is quiet here: among hundreds of rows only trouble and life stand out."""
 EXTRA_CELLS = 14
 """The most that a column asked for by name takes."""
+AT_SEED, AT_EVENTS = 60, 64
+"""Widths from which on the seed and the events have columns; else they stand behind the name."""
 AT_RATE, AT_ETA, AT_CURVE = 92, 100, 112
 """Widths from which on tokens/s, the time left, then the curve and the id are shown."""
 
@@ -66,6 +68,8 @@ class Shown:
     """Columns that are not wanted."""
     extra: tuple[Extra, ...] = ()
     """Columns that somebody asked for by name."""
+    width: int = 80
+    """Cells that a row has."""
 
     @property
     def baseline(self) -> str | None:
@@ -122,7 +126,7 @@ def _columns(shown: Shown) -> list[Column[PageRow]]:
             name="experiment", head="experiment", width=12, fills=True,
             cell=lambda row: name_cell(row, shown),
         ),
-        Column(name="seed", head="s", width=3, gap=1, is_right=True, since=60, cell=seed_cell),
+        Column(name="seed", head="s", width=3, gap=1, is_right=True, since=AT_SEED, cell=seed_cell),
         Column(name="step", head="step", width=9, gap=1, is_right=True, since=68, cell=step_cell),
         Column(
             name="eta", head="ETA", width=5, is_right=True, since=AT_ETA,
@@ -143,7 +147,10 @@ def _columns(shown: Shown) -> list[Column[PageRow]]:
         Column(name="sign", head="", width=1, gap=1, cell=lambda row: sign_cell(row, shown)),
         *map(_extra, shown.extra),
         Column(name="rate", head="tok/s", width=6, is_right=True, since=AT_RATE, cell=rate_cell),
-        Column(name="events", head="!", width=2, is_right=True, gap=1, since=64, cell=events_cell),
+        Column(
+            name="events", head="!", width=2, is_right=True, gap=1, since=AT_EVENTS,
+            cell=events_cell,
+        ),
         Column(
             name="age", head="age", width=4, is_right=True, since=72,
             cell=lambda row: [(age(row.row.created_at_ms, shown.now_ms), "dim")],
@@ -174,6 +181,10 @@ def name_cell(row: PageRow, shown: Shown) -> Sequence[Piece]:
     run = row.row
     bold = "+bold" if run.refs or run.state.is_alive else ""
     out: list[Piece] = [(plain(run.experiment), f"text{bold}"), (plain(run.variant), "dim")]
+    if shown.width < AT_SEED and run.seed is not None and "seed" not in shown.hidden:
+        out.append((f":s{run.seed}", "dim"))
+    if shown.width < AT_EVENTS and row.num_events and "events" not in shown.hidden:
+        out.append((f" {shown.marks.event}", "fail" if row.is_critical else "warn"))
     names = [*(["HEAD"] if run.is_head and "baseline" not in run.refs else []), *run.refs]
     for name in names:
         chip = f"[{plain(name)}]" if shown.ascii else f" {plain(name)} "

@@ -63,8 +63,8 @@ class RunLines:
         runs = (run for at in places if (run := self.run(at)) is not None)
         return [run for run in runs if run not in self.rows or run in self.old]
 
-    def shown(self) -> Shown:
-        """Return what the cells depend on, at this moment."""
+    def shown(self, width: int) -> Shown:
+        """Return what the cells of rows of a width depend on, at this moment."""
         values = (row.row.value for row in self.rows.values() if has_objective(row, self.order))
         return Shown(
             order=self.order,
@@ -75,12 +75,13 @@ class RunLines:
             places=self.places,
             sparks=self.sparks,
             hidden=self.hidden,
+            width=width,
             extra=tuple(extra_of(name, self.rows.values()) for name in self.extra),
         )
 
     def _columns(self, width: int) -> list[tuple[Column[PageRow], int]]:
         if self._laid is None or self._laid[0] != width:
-            self._laid = (width, chosen(columns(self.shown()), width))
+            self._laid = (width, chosen(columns(self.shown(width)), width))
         return self._laid[1]
 
     def head(self, width: int) -> Sequence[Piece]:

@@ -45,6 +45,8 @@ class RunsReading(Filtering):
         self.extra: tuple[str, ...] = ()
         """Columns that are not wanted, and names of further ones."""
         self._next_look = 0.0
+        self._new_above: frozenset[str] = frozenset()
+        """New runs above those on the screen."""
         self._lines: RunLines | None = None
 
     @property
@@ -121,6 +123,7 @@ class RunsReading(Filtering):
             lines.rows = {key: row for key, row in before.rows.items() if key in known}
             lines.old = order.changed_since(before.order) | before.old
             lines.sparks = before.sparks
+            self._new_above = self._above(before.order, order, lines)
         lines.places = main.chosen_places()
         lines.sorted_by, lines.hidden, lines.extra = self.sort, self.hidden, self.extra
         main.order = order
@@ -133,6 +136,18 @@ class RunsReading(Filtering):
         else:
             self.read_view()
         self.say_context()
+
+    def _above(self, before: RunOrder, order: RunOrder, lines: RunLines) -> frozenset[str]:
+        """Return the runs that came above the first row on the screen, since it was the first."""
+        table = self.table
+        if table.cursor == 0 or self.view != "list" or order.num_all < before.num_all:
+            return frozenset()
+        top = min(table.rows_shown.start, len(before.ids) - 1)
+        first = lines.place(before.ids[top]) if top >= 0 else None
+        if first is None:
+            return frozenset()
+        new = (self._new_above | set(order.ids) - set(before.ids)) if before.ids else set()
+        return frozenset(run for run in new if (lines.place(run) or 0) < first)
 
     def read_view(self) -> None:
         """Read the leaderboard, or the runs folded over seeds."""

@@ -147,7 +147,7 @@ class RunsScreen(RunsReading):
             return
         look = ListLook(
             filter=self.filter, is_live_only=self.is_live_only, view=self.view, sort=self.sort,
-            error=self.error,
+            error=self.error, num_above=len(self._new_above),
         )  # fmt: skip
         marked = len(main.chosen)
         left = said_list(lines.order, look, main.marks, main.session.short)
@@ -176,6 +176,9 @@ class RunsScreen(RunsReading):
     @on(RowTable.Moved)
     def moved(self) -> None:
         """Read what came on the screen; the preview once the cursor rests."""
+        if self._new_above and self.table.rows_shown.start == 0:
+            self._new_above = frozenset()
+            self.say_context()
         self.read_page()
         self.set_timer(PREVIEW_DELAY_S, self._ask_preview)
 
@@ -206,7 +209,7 @@ class RunsScreen(RunsReading):
         run, lines = self.run_here, self.lines
         if run is None or lines is None:
             return
-        self.main.chosen.toggle(run)
+        self.mark(run)
         lines.places = self.main.chosen_places()
         lines.renew()
         if self.view != "list":

@@ -9,6 +9,7 @@ Invariant: what cannot be read is a message at the foot; what stands on the scre
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -25,8 +26,10 @@ from expdb.index.reader import Reader
 from expdb.query.lookup import lookup
 from expdb.redact import Redactor
 from expdb.text import plain
+from expdb_tui.faults import keep_fault
 from expdb_tui.ink import Piece
 from expdb_tui.keys import key
+from expdb_tui.marks import MOST
 from expdb_tui.memory import Said, Wrong
 from expdb_tui.screens.help import HelpScreen
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from expdb_tui.shared import Shared
 
 Answer = TypeVar("Answer")
+SLOW_S = 2.0
+"""After so long a question is said to go on."""
+QUIET = ("pulse", "sparks", "preview", "write", "known", "values")
+"""Questions that nobody waits for, or that cannot be given up."""
 
 
 class Page(Screen[None]):
@@ -59,6 +66,9 @@ class Page(Screen[None]):
         key("question_mark", "help", "everywhere.help"),
         key("slash", "filter", "everywhere.filter"),
     ]
+
+    _slow: Worker[None] | None = None
+    """The question that takes long."""
 
     @property
     def main(self) -> Shared:
@@ -144,7 +154,12 @@ class Page(Screen[None]):
 
         With `is_new` the store is looked at again; else the last look answers.
         """
-        session = self.main.session
+        session, begun = self.main.session, time.monotonic()
+
+        def took(found: Answer) -> None:
+            if time.monotonic() - begun >= SLOW_S:
+                self.say("read")
+            then(found)
 
         def ask() -> None:
             worker = get_current_worker()
@@ -156,15 +171,35 @@ class Page(Screen[None]):
                     self.app.call_from_thread(self.fail, error)
                 return
             if not worker.is_cancelled:
-                self.app.call_from_thread(then, found)
+                self.app.call_from_thread(took, found)
 
-        return self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
+        made = self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
+        if group not in QUIET:
+            self.set_timer(SLOW_S, lambda: self._still(made))
+        return made
+
+    def _still(self, worker: Worker[None]) -> None:
+        """Say that a question takes long, and how to give it up."""
+        if not worker.is_finished and self.is_current:
+            self._slow = worker
+            self.say("still reading, esc stops", seconds=60.0)
+
+    def stop_reading(self) -> bool:
+        """Give up the question that takes long; False where there is none."""
+        slow, self._slow = self._slow, None
+        if slow is None or slow.is_finished:
+            return False
+        slow.cancel()
+        self.say("stopped; what stands here is as it was")
+        return True
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what nobody expected: the other screens live on."""
-        if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            self.say(f"{type(error).__name__}: {error}", is_bad=True)
+        """Say what nobody expected, and where the rest of it is: the other screens live on."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            kept = keep_fault(self.main.faults, error)
+            where = f"  {kept}" if kept is not None else ""
+            self.say(f"{type(error).__name__}: {error}{where}", is_bad=True, seconds=20.0)
 
     def fail(self, error: ExpdbError) -> None:
         """Say what could not be read, and the next command."""
@@ -172,6 +207,13 @@ class Page(Screen[None]):
         # A long path would push what is said about it off the row.
         message = error.message.replace(self.main.session.store.name, self.main.store_name)
         self.say(f"{message}{hint}", is_bad=True)
+
+    def mark(self, run: str) -> None:
+        """Mark a run, or take its mark away."""
+        chosen = self.main.chosen
+        chosen.toggle(run)
+        if len(chosen) == MOST + 1 and run in chosen:
+            self.say(f"more than {MOST} marked: plots show variants with their spread from here")
 
     def action_copy_id(self) -> None:
         """Copy the id of the run."""

@@ -129,6 +129,9 @@ def test_new_runs_are_counted_above_and_a_narrow_row_keeps_seed_and_events(
     async def story(app, pilot):
         row = next(line for line in screen_of(app) if "exp01" in line)
         assert "exp01:s0 !" in row
+        parts = [part for strip in app.screen._compositor.render_strips() for part in strip]
+        grounds = {part.style.bgcolor for part in parts if part.style is not None}
+        assert all(ground is None or ground.is_default for ground in grounds), "its own ground"
         await press(app, pilot, "end")
         here = app.screen.run_here
         make_runs(own_session.directory)
@@ -138,7 +141,7 @@ def test_new_runs_are_counted_above_and_a_narrow_row_keeps_seed_and_events(
         await press(app, pilot, "home")
         assert "new above" not in screen_of(app)[1]
 
-    drive(own_session, story, size=(52, 6))
+    drive(own_session, story, size=(52, 6), depth="16")
 
 
 def test_what_takes_long_can_be_given_up_and_what_nobody_expected_is_written_down(

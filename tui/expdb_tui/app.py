@@ -271,9 +271,7 @@ class ExpdbApp(Living):
         store = ["--store", str(self.session.store.root)]
         try:
             with self.suspend():
-                session = self.session
-                command = [*script, *store, *words]
-                subprocess.run(command, cwd=session.directory, env=session.env, check=False)
+                subprocess.run([*script, *store, *words], cwd=self.session.directory, check=False)
                 input("\nenter goes back ")
         except (SuspendNotSupported, EOFError):
             self._say("this terminal cannot be lent to a command")

@@ -144,8 +144,6 @@ def _app(
         worktree_of=lambda: context.worktree,
         declared_of=lambda: list(context.declared()),
         verbs={name: verb.help for name, verb in all_verbs().items()},
-        # The app's library takes NO_COLOR out of the environment; commands of `:` want it.
-        env=dict(env),
     )
     usual, said = usual_keys(), ""
     try:

@@ -43,8 +43,6 @@ class Session:
     """How many characters of an id tell every run of the store apart, as of the last look."""
     verbs: Mapping[str, str] = field(default_factory=dict)
     """The verbs of the command line, each with what it does."""
-    env: Mapping[str, str] | None = None
-    """The environment of commands that the app starts; None for its own."""
     looked_s: float = -math.inf
     """When the last look was taken, by the clock of `time.monotonic`."""
     _lock: threading.RLock = field(default_factory=threading.RLock)

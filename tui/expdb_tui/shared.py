@@ -43,7 +43,8 @@ class Shared(App[None]):
         keys: KeyNames,
         memory: Memory,
     ) -> None:
-        super().__init__()
+        # With 16 colours those of the terminal itself are meant, not what they look like elsewhere.
+        super().__init__(ansi_color=True if depth == "16" else None)
         self.session = session
         self.keys = keys
         self.memory = memory

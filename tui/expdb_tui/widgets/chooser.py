@@ -74,8 +74,7 @@ class Chooser(ModalScreen[tuple[str, ...] | None]):
         """Show the list."""
         app = cast("Shared", self.app)
         if app.is_ascii:
-            border = ("ascii", self.app.theme_variables["accent"])
-            self.query_one("#chooser").styles.border = border
+            self.query_one("#chooser").styles.border = ("ascii", app.theme_variables["accent"])
         self._lay_out()
         self.query_one(LineView).show(self._rows)
 

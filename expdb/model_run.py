@@ -149,8 +149,18 @@ class Event:
     """The metric that it is about; empty where it is about none."""
     now: str = ""
     """What became of it: open, critical since 201, over at 154; empty where nothing can."""
+    is_acknowledged: bool = False
+    """Whether somebody has seen it as severe as it is now."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What else its line holds: value threshold version window batches good decision command ..."""
+
+    @property
+    def mark(self) -> str:
+        """What an acknowledgement names it by; with its severity, so that what grows worse is open
+        again.
+        """
+        said = f"{self.step} {self.severity} {self.rule} {self.key}"
+        return " ".join(said.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
-"""Marks of runs, that is labels and notes, as ops: written, and taken back by a counter-mark.
+"""Marks of runs, that is labels, notes and acknowledged events, as ops: written, and taken back by
+a counter-mark.
 
-    before  {"mark": "label" | "note", "text", "runs": [those that had it, of the ones it changes]}
+    before  {"mark": "label" | "note" | "ack", "text",
+             "runs": [those that had it, of the ones it changes]}
     after   the same, with those that have it then: one of the two lists is empty
 
 Invariant: the op is written first, then one line a run that names the op, then the time of its
@@ -23,7 +25,7 @@ from expdb.store.marks import add_mark, has_mark_of, touch_status
 from expdb.store.runs import find_run_dir
 from expdb.store.store import Store
 
-COUNTER: Final = {"label": "unlabel", "note": "unnote"}
+COUNTER: Final = {"label": "unlabel", "note": "unnote", "ack": "unack"}
 
 
 def mark(
@@ -84,7 +86,12 @@ def undo_mark(store: Store, op: Op, worktree: WorkTree | None) -> tuple[Op, str]
     with writing(store):
         ops.write_op(store.layout, undo)
         _apply(layouts, undo)
-    said = f"{op.before['text']} " if kind == "label" else ""
+    text = str(op.before["text"])
+    if kind == "ack":
+        num = len(text.splitlines()) if runs else 0
+        events = "1 event" if num == 1 else f"{num:,} events"
+        return undo, f"{events} {'acknowledged' if add else 'open'} again"
+    said = f"{text} " if kind == "label" else ""
     return undo, f"{said}{'on' if add else 'off'} {_runs(len(runs))}"
 
 

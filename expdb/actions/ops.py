@@ -15,7 +15,7 @@ from expdb.store.ops import read_marker, read_ops
 from expdb.store.store import Store
 
 REF_KINDS = frozenset({"baseline", "tag"})
-RUN_KINDS = frozenset({"label", "note", "rm", "restore", "gc", "pull"})
+RUN_KINDS = frozenset({"label", "note", "ack", "rm", "restore", "gc", "pull"})
 TREE_KINDS = frozenset({"rollback"})
 WORK_TREE_MADE = "worktree"
 """Of a folder that `rollback --worktree` made: git removes it, no undo does."""
@@ -111,7 +111,7 @@ def is_of_ref(op: Op) -> bool:
 
 
 def is_of_marks(op: Op) -> bool:
-    """Tell whether an op changed labels or notes."""
+    """Tell whether an op changed labels, notes or what is acknowledged."""
     return "mark" in op.before
 
 

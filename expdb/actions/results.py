@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from expdb.model import Checkpoint, Op, Run, RunAt
+from expdb.model import Checkpoint, Event, Op, Run, RunAt
 from expdb.query.compare_results import ConfigDiff
 from expdb.query.target import Target
 
@@ -256,6 +256,19 @@ class MarkResult:
     """The runs that changed, as they were before."""
     same: tuple[Run, ...]
     """The named runs that were so already."""
+    op: str | None
+    """None when nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckResult:
+    """Events of one run that were acknowledged."""
+
+    run: Run
+    events: tuple[Event, ...]
+    """Those that were open, as they were before."""
+    num_same: int
+    """How many of the named events were acknowledged already."""
     op: str | None
     """None when nothing was written."""
 

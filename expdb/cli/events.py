@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--rules", "rules_file", type=click.Path(path_type=Path), metavar="FILE",
     help="With --replay: the rules of a YAML file instead.",
 )  # fmt: skip
+@click.option("--ack", is_flag=True, help="Acknowledge the events of RUN, or of RUN@STEP.")
 @click.option("--watch", is_flag=True, help="Go on: events of all runs, runs that die or stall.")
 @click.option("--notify", "tells", is_flag=True, help="With --watch: tell the channels too.")
 @click.option("--once", is_flag=True, help="With --watch --notify: look and tell once, and end.")
@@ -52,6 +53,7 @@ def events(
     severity: Literal["warn", "critical"] | None,
     replay: bool,
     rules_file: Path | None,
+    ack: bool,
     watch: bool,
     tells: bool,
     once: bool,
@@ -67,6 +69,9 @@ def events(
     RUN@STEP shows the events of one step whole. Without RUN: of all runs that -w selects, and
     without -w and --since only those of the last day.
 
+    --ack says that somebody has seen the warnings and critical events of one run: they no longer
+    count as open. `expdb undo` takes it back.
+
     --replay of one run feeds its points to the rules that it had, or to those of --rules, and says
     whether they find what was recorded.
 
@@ -81,13 +86,17 @@ def events(
     if (tells or as_jsonl or once) and not watch:
         raise click.UsageError("--notify, --once and --jsonl go with --watch")
     if watch:
-        if runs or where or since or study or replay or form != "text":
+        if runs or where or since or study or replay or ack or form != "text":
             raise click.UsageError("--watch takes --severity, --notify, --once and --jsonl alone")
         return follow(context, severity, tells=tells, once=once, as_jsonl=as_jsonl)
     if runs and (where or study):
         raise click.UsageError("name runs, or select them with -w or --study, not both")
     if (replay and (len(runs) != 1 or since)) or (rules_file is not None and not replay):
         raise click.UsageError("--replay takes one RUN and no --since; --rules goes with it")
+    if ack:
+        if len(runs) != 1 or replay or since or severity or form not in ("text", "quiet", "json"):
+            raise click.UsageError("--ack takes one RUN or RUN@STEP, and no other choice")
+        return _acknowledge(context, runs[0], quiet=quiet, as_json=as_json)
     out = context.out
     since_at = None if since is None else since_ms(since, now_ms=out.style.now_ms)
     asked = Asked(severity=severity, since_ms=since_at, limit=limit)
@@ -117,6 +126,26 @@ def events(
         if form == "text":
             out.talk(report.compared(found.replay))
     return ExitCode.OK if found.replay.is_equal else ExitCode.CONDITION_FALSE
+
+
+def _acknowledge(context: Context, word: str, *, quiet: bool, as_json: bool) -> int:
+    from expdb.actions.ack import acknowledge, to_acknowledge
+    from expdb.query.events import split_steps
+    from expdb.report import events as report
+    from expdb.report import json_history
+
+    out = context.out
+    with context.reader(warn_unfinished=False) as reader:
+        words, step = split_steps([word])
+        target = context.resolve_many(reader, words)[0]
+        run = reader.run(target.run)
+        wanted = to_acknowledge(run, target.step if step is None else step, reader.id_length)
+        done = acknowledge(reader, run.id, wanted, worktree=context.worktree)
+    if as_json:
+        out.json(json_history.acknowledged(done))
+    elif not quiet:
+        out.talk(report.acknowledged(done, out.talk_style))
+    return ExitCode.OK
 
 
 def _again(

@@ -161,7 +161,7 @@ def _events(run: Run) -> Iterator[tuple[Any, ...]]:
         severity, when = str(item.severity), _count(item.created_at_ms)
         yield (
             run.id, _count(item.step), severity, item.rule, item.message, when, item.key, item.now,
-            place,
+            item.is_acknowledged, place,
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-SCHEMA: Final = "6"
+SCHEMA: Final = "7"
 """Raised with any change of `schema.sql` or of what its columns hold."""
 
 SCHEMA_SQL: Final = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")

@@ -122,6 +122,7 @@ CREATE TABLE gen.events (
     created_at_ms BIGINT NOT NULL,
     key VARCHAR NOT NULL,          -- the metric that it is about; empty where it is about none
     now VARCHAR NOT NULL,          -- what became of it: open, critical since 201, over at 154
+    acknowledged BOOLEAN NOT NULL, -- whether somebody has seen it as severe as it is now
     place BIGINT NOT NULL          -- among the events of its run, in the order in which they were said
 );
 

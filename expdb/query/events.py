@@ -29,7 +29,8 @@ AT_LEAST: Final[dict[Severity, list[str]]] = {
 }
 DAY_MS: Final = 86_400_000
 FIELDS: Final = (
-    "r.id, r.name, r.seed, e.step, e.severity, e.rule, e.message, e.created_at_ms, e.key, e.now"
+    "r.id, r.name, r.seed, e.step, e.severity, e.rule, e.message, e.created_at_ms, e.key, e.now,"
+    " e.acknowledged"
     " FROM events e JOIN runs r ON r.id = e.run"
 )
 BY_STEP: Final = "e.step, e.place"
@@ -177,7 +178,7 @@ def _rows(
 
 
 def _row(run: str, name: str, seed: int | None, *event: Any) -> EventRow:
-    step, severity, rule, message, created_at_ms, key, now = event
+    step, severity, rule, message, created_at_ms, key, now, is_acknowledged = event
     made = Event(
         step=step,
         severity=severity,
@@ -186,6 +187,7 @@ def _row(run: str, name: str, seed: int | None, *event: Any) -> EventRow:
         created_at_ms=created_at_ms,
         key=key,
         now=now,
+        is_acknowledged=is_acknowledged,
     )
     return EventRow(run=run, name=name, seed=seed, event=made)
 
@@ -200,6 +202,8 @@ def _whole(reader: Reader, run: str, step: int, rows: tuple[EventRow, ...]) -> t
         own = next((one for one in left if (one.rule, one.key, one.message) == same), None)
         if own is not None:
             left.remove(own)
+        if own is not None:
+            own = replace(own, is_acknowledged=row.event.is_acknowledged)
         made.append(row if own is None else replace(row, event=own))
     return tuple(made)
 

@@ -6,13 +6,15 @@ Invariant: the order is made once, of ids alone; a page is what `listing` would 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from expdb.errors import ExpdbError
 from expdb.index.reader import Reader
 from expdb.model import RunAt
 from expdb.query.deltas import with_deltas
 from expdb.query.noise import noise_of
+from expdb.query.pulse import Pulse, pulse_of
 from expdb.query.results import Noise, RunRow
 from expdb.query.runs import (
     NEWEST_FIRST,
@@ -21,43 +23,20 @@ from expdb.query.runs import (
     names_of,
     rows_in_order,
 )
-from expdb.store import attempts as attempt_files
 from expdb.store.folders import Version
-from expdb.store.layout import RunLayout
-from expdb.store.points import journals
 
 RATE: Final = "train/tokens_per_s"
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """A critical event of a run."""
-
-    run: str
-    name: str
-    rule: str
-    step: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
+class RunOrder(Pulse):
     """Which runs a list has, in order, and what their pages are measured against."""
 
     ids: tuple[str, ...]
-    num_all: int
-    """Runs of the store, whatever the filter."""
     baseline: RunRow | None
     metric: str | None
     mode: str | None
     noise: Noise | None
-    is_live: frozenset[str]
-    """Those of the ids that are running or paused."""
-    num_failed: int
-    """Runs of the store that failed or crashed since the moment asked for."""
-    last_point_ms: int | None = None
-    """When a live run last wrote, in UTC epoch milliseconds; None without a live one."""
-    alarms: tuple[Alarm, ...] = ()
-    """Critical events since the moment asked for, oldest first."""
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, Version] = field(default_factory=dict)
     """Run -> the version of its folder: another one says that the run has changed."""
@@ -84,7 +63,7 @@ class PageRow:
 
     row: RunRow
     num_events: int
-    """Warnings and critical events."""
+    """Warnings and critical events that nobody has acknowledged."""
     is_critical: bool
     tokens_per_s: float | None
     started_at_ms: int | None
@@ -119,67 +98,37 @@ def order_of(
 
         by = sort_of(reader, sort, metric)
         ids = ordered_ids(reader, by, where, params, metric=metric, limit=None)
-    states = reader.rows(
-        "SELECT count(*), list(id) FILTER (state IN ('running', 'paused')),"
-        " count(*) FILTER (state IN ('failed', 'crashed') AND coalesce(ended_at_ms, created_at_ms)"
-        " >= ?) FROM runs",
-        [failed_since_ms],
-    )
-    num_all, live, num_failed = states[0]
+    pulse = pulse_of(reader, failed_since_ms=failed_since_ms, alarms_since_ms=alarms_since_ms)
     noise = None
     if objective is not None and baseline is not None:
         noise = noise_of(reader, baseline, objective.metric)
     return RunOrder(
         ids=tuple(ids),
-        num_all=num_all,
+        num_all=pulse.num_all,
         baseline=baseline,
         metric=metric,
         mode=objective.mode if objective is not None else None,
         noise=noise,
-        is_live=frozenset(live or ()),
-        num_failed=num_failed,
+        is_live=pulse.is_live,
+        failed=pulse.failed,
+        last_point_ms=pulse.last_point_ms,
+        alarms=pulse.alarms,
         warnings=reader.warnings,
-        alarms=_alarms(reader, alarms_since_ms),
-        last_point_ms=_last_point_ms(reader, live or ()),
         versions=reader.versions,
         names=names_of(reader),
     )
 
 
-def _alarms(reader: Reader, since_ms: int | None) -> tuple[Alarm, ...]:
-    if since_ms is None:
-        return ()
-    sql = (
-        "SELECT e.run, r.name, e.rule, e.step FROM events e JOIN runs r ON r.id = e.run"
-        " WHERE e.severity = 'critical' AND e.created_at_ms >= ?"
-        " ORDER BY e.created_at_ms, e.run, e.rule"
-    )
-    return tuple(Alarm(*row) for row in reader.rows(sql, [since_ms]))
-
-
-def _last_point_ms(reader: Reader, live: Sequence[str]) -> int | None:
-    """Return when a journal of rank 0 of a live run was last written, by the store's clock."""
-    newest = None
-    for run in live:
-        layout = RunLayout(reader.run_dir(run))
-        paths = [
-            path
-            for number in attempt_files.numbers(layout)[-1:]
-            for path in journals(layout, number).get(0, ())
-        ]
-        for path in paths:
-            try:
-                newest = max(newest or 0, path.stat().st_mtime_ns // 1_000_000)
-            except FileNotFoundError:
-                continue  # sealed meanwhile
-    return newest
-
-
 def page_of(
-    reader: Reader, order: RunOrder, ids: Sequence[str], *, head: RunAt | None
+    reader: Reader,
+    order: RunOrder,
+    ids: Sequence[str],
+    *,
+    head: RunAt | None,
+    extra: Sequence[str] = (),
 ) -> list[PageRow]:
     """Return the runs of a page, measured as `ls` measures them; those that are gone are left
-    out.
+    out. `extra` are further metrics, config keys and fields; what the store does not have is empty.
     """
     known = {
         row[0]
@@ -192,6 +141,9 @@ def page_of(
         newest = max(rows, key=lambda row: (row.created_at_ms, row.id))
         noise = noise_of(reader, order.baseline or newest, order.metric, newest)
     problems: list[str] = []
+    if extra:
+        found = _extra(reader, order, ids, extra, problems)
+        rows = [replace(row, extra=found[row.id]) for row in rows]
     rows = with_deltas(reader, rows, order.baseline, noise, problems=problems)
     events = _events(reader, ids)
     begun = _begun(reader, ids)
@@ -208,10 +160,29 @@ def page_of(
     ]
 
 
+def _extra(
+    reader: Reader, order: RunOrder, ids: Sequence[str], names: Sequence[str], problems: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return run -> name -> value."""
+    from expdb.query.columns import cells_of, columns_of
+    from expdb.query.filters.suggest import quoted
+
+    out: dict[str, dict[str, Any]] = {run: {} for run in ids}
+    for name in names:
+        try:
+            columns = columns_of(reader, [f"+{quoted(name)}"], order.metric)
+        except ExpdbError:
+            continue  # no run has it any more
+        for run, values in cells_of(reader, columns, ids, problems=problems).items():
+            out[run] |= dict.fromkeys([name], next(iter(values.values()))) if values else {}
+    return out
+
+
 def _events(reader: Reader, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
     sql = (
         "SELECT run, count(*), bool_or(severity = 'critical') FROM events"
-        " WHERE severity IN ('warn', 'critical') AND run IN (SELECT unnest(?)) GROUP BY run"
+        " WHERE severity IN ('warn', 'critical') AND NOT acknowledged"
+        " AND run IN (SELECT unnest(?)) GROUP BY run"
     )
     return {run: (count, critical) for run, count, critical in reader.rows(sql, [list(ids)])}
 

@@ -6,7 +6,7 @@ checkpoint stand last.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from expdb.model import Event
 from expdb.query.history_results import EventList, EventRow, FirstTrouble, Healthy, Replay
@@ -18,12 +18,16 @@ from expdb.report.words import counted
 from expdb.signs import Colour
 from expdb.text import age, ago, metric, plain
 
+if TYPE_CHECKING:
+    from expdb.actions.results import AckResult
+
 SEVERITY_COLOURS: Final[dict[str, Colour]] = {"critical": "red", "warn": "yellow", "info": "dim"}
 LABEL_CELLS: Final = 10
 LAST_VALUES: Final = 8
 KEYS_SHOWN: Final = 8
 COLUMNS: Final = (
     "run", "experiment", "seed", "step", "severity", "rule", "message", "created_at", "key", "now",
+    "acknowledged",
 )  # fmt: skip
 """The columns of a file of rows."""
 
@@ -39,14 +43,15 @@ def render(found: EventList, style: Style) -> list[str]:
 
 
 def _grid(found: EventList, style: Style) -> Grid:
-    of_one, has_now = found.of_one, any(row.event.now for row in found.rows)
+    of_one = found.of_one
+    has_now = any((of_one and row.event.now) or row.event.is_acknowledged for row in found.rows)
     columns = (
         *([] if of_one else [Column(head="run"), Column(head="experiment", cut="middle")]),
         Column(head="step", right=True),
         Column(head="severity"),
         Column(head="rule"),
         Column(head="what", cut="end"),
-        *([Column(head="now", leaves=0)] if of_one and has_now else []),
+        *([Column(head="now", leaves=0)] if has_now else []),
         *([] if of_one else [Column(head="age", right=True, leaves=0)]),
     )
     made = []
@@ -54,17 +59,26 @@ def _grid(found: EventList, style: Style) -> Grid:
         event = row.event
         cells = [
             Cell(str(event.step)),
-            Cell(event.severity, SEVERITY_COLOURS[event.severity]),
+            Cell(
+                event.severity, "dim" if event.is_acknowledged else SEVERITY_COLOURS[event.severity]
+            ),
             Cell(plain(event.rule)),
             Cell(style.say(event.message)),
         ]
-        if of_one and has_now:
-            cells.append(Cell(plain(event.now), "dim" if event.now.startswith("over") else ""))
+        if has_now:
+            is_quiet = event.is_acknowledged or event.now.startswith("over")
+            cells.append(Cell(_now(event), "dim" if is_quiet else ""))
         if not of_one:
             cells = [Cell(style.run(row.run), "dim"), Cell(plain(row.name)), *cells]
             cells.append(Cell(age(event.created_at_ms, style.now_ms), "dim"))
         made.append(tuple(cells))
     return Grid(columns, tuple(made), (" ",) * len(made))
+
+
+def _now(event: Event) -> str:
+    """Return what became of an event, and whether it was acknowledged."""
+    seen = ["acknowledged"] if event.is_acknowledged else []
+    return ", ".join([*([plain(event.now)] if event.now else []), *seen])
 
 
 def _trouble(first: FirstTrouble | None, style: Style) -> list[str]:
@@ -102,8 +116,8 @@ def _whole(found: EventList, style: Style) -> list[str]:
 def _facts(event: Event) -> list[tuple[str, str]]:
     """Return what is kept beside an event, as (label, text); a file may hold anything there."""
     facts, out = event.facts, []
-    if event.now:
-        out.append(("now", event.now))
+    if event.now or event.is_acknowledged:
+        out.append(("now", _now(event)))
     batches = facts.get("batches")
     if isinstance(batches, list) and len(batches) == 2:
         first, last = batches
@@ -151,6 +165,14 @@ def compared(replay: Replay) -> str:
     return f"replay differs: {said} under today's rules"
 
 
+def acknowledged(result: AckResult, style: Style) -> str:
+    """Return the line on what was acknowledged: `acknowledged 2 events of k3f9 baseline`."""
+    num = len(result.events) or result.num_same
+    as_it_was = " (as it was)" if result.op is None else ""
+    run = f"{style.run(result.run.id)} {plain(result.run.name)}"
+    return f"acknowledged {counted(num, 'event')} of {run}{as_it_was}"
+
+
 def nothing(found: EventList) -> str:
     """Return the line where there is no event: `no events in 15 runs`."""
     when = " in the last day" if found.is_last_day else ""
@@ -191,5 +213,5 @@ def _fields(row: EventRow) -> tuple[str | int | None, ...]:
     event = row.event
     return (
         row.run, row.name, row.seed, event.step, event.severity, event.rule, event.message,
-        utc(event.created_at_ms), event.key, event.now,
+        utc(event.created_at_ms), event.key, event.now, str(event.is_acknowledged).lower(),
     )  # fmt: skip

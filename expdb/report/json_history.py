@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from expdb.query.history_results import EventList, EventRow, History, Node, Replay
 from expdb.query.results import ABSENT
 from expdb.report.json import Data, document, run_at, utc
+
+if TYPE_CHECKING:
+    from expdb.actions.results import AckResult
 
 
 def history(result: History) -> Data:
@@ -75,6 +80,18 @@ def events(result: EventList) -> Data:
     )
 
 
+def acknowledged(result: AckResult) -> Data:
+    """Return the events of a run that were acknowledged."""
+    return document(
+        run=result.run.id,
+        acknowledged=[
+            {"step": one.step, "severity": one.severity, "rule": one.rule, "key": one.key}
+            for one in result.events
+        ],
+        op=result.op,
+    )
+
+
 def replay(found: Replay) -> Data:
     """Return how a replay compares with the run."""
     return {
@@ -99,6 +116,7 @@ def event_row(row: EventRow) -> Data:
         "key": row.event.key,
         "message": row.event.message,
         "now": row.event.now,
+        "acknowledged": row.event.is_acknowledged,
         "facts": dict(row.event.facts),
         "created_at": utc(row.event.created_at_ms),
     }

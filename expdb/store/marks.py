@@ -1,6 +1,7 @@
-"""Lines added to a run: labels and notes (marks.jsonl) and events (events.jsonl).
+"""Lines added to a run: labels, notes, acknowledgements (marks.jsonl) and events (events.jsonl).
 
-    marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text", "created_at_ms", "op"}
+    marks.jsonl     {"kind": "label" | "note" | "ack", or "un" and one of them, "text",
+                     "created_at_ms", "op"}
     events.jsonl    {"step", "severity", "rule", "message", "created_at_ms", ...}
 
 `op` stands in a line that a verb wrote, so that taking the op back never touches another's line.

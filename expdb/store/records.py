@@ -1,6 +1,6 @@
 """The small records of a run: labels and notes, events, evals.
 
-    marks.jsonl     {"kind": "label" | "unlabel" | "note" | "unnote", "text"}
+    marks.jsonl     {"kind": "label" | "note" | "ack", or one of them with "un" in front, "text"}
     events.jsonl    {"step", "severity", "rule", "message", "created_at_ms", ...}
     evals/*.json    one evaluation each
 
@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from expdb.errors import Corrupt
 from expdb.model import Eval, Event
@@ -26,19 +26,40 @@ from expdb.store.layout import RunLayout
 
 CUT_OFF = "\x18"
 """Ends a line that the death of its writer cut off, once another line follows it; JSON has none."""
-MARKS = ("label", "unlabel", "note", "unnote")
+MARKS = ("label", "unlabel", "note", "unnote", "ack", "unack")
 OPEN, WORSE, OVER = "open", "worse", "over"
 """The lines of an alert: it opened, it grew worse, it is over."""
 OWN_FIELDS = frozenset(
-    ["step", "severity", "rule", "message", "created_at_ms", "key", "now", "facts", "state"]
+    [
+        "step",
+        "severity",
+        "rule",
+        "message",
+        "created_at_ms",
+        "key",
+        "now",
+        "facts",
+        "state",
+        "is_acknowledged",
+    ]
 )
 SEVERITIES: tuple[Literal["info", "warn", "critical"], ...] = ("info", "warn", "critical")
 
 
-def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the labels and the notes of a run; an `unnote` takes away the last equal note."""
+class RunMarks(NamedTuple):
+    """What was put on a run after the fact."""
+
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    acknowledged: frozenset[str] = frozenset()
+    """Events, each by its `mark`."""
+
+
+def read_marks(layout: RunLayout, problems: list[str]) -> RunMarks:
+    """Return the marks of a run; an `unnote` takes away the last equal note."""
     labels: dict[str, None] = {}
     notes: list[str] = []
+    acknowledged: set[str] = set()
     for line, item in read_lines(layout.marks, problems):
         kind = item.get("kind")
         if kind not in MARKS:
@@ -52,11 +73,15 @@ def read_marks(layout: RunLayout, problems: list[str]) -> tuple[tuple[str, ...],
             labels[text] = None
         elif kind == "unlabel":
             labels.pop(text, None)
+        elif kind == "ack":
+            acknowledged.update(text.splitlines())
+        elif kind == "unack":
+            acknowledged.difference_update(text.splitlines())
         elif kind == "note":
             notes.append(text)
         elif text in notes:
             del notes[len(notes) - 1 - notes[::-1].index(text)]
-    return tuple(labels), tuple(notes)
+    return RunMarks(tuple(labels), tuple(notes), frozenset(acknowledged))
 
 
 def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
@@ -73,6 +98,15 @@ def read_events(layout: RunLayout, problems: list[str]) -> tuple[Event, ...]:
             continue
         lines.append(item)
     return folded(lines)
+
+
+def with_marks(events: Iterable[Event], marks: RunMarks) -> tuple[Event, ...]:
+    """Return events with what was acknowledged of them."""
+    seen = marks.acknowledged
+    return tuple(
+        replace(event, is_acknowledged=True) if seen and event.mark in seen else event
+        for event in events
+    )
 
 
 def folded(lines: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
@@ -115,6 +149,7 @@ def event_of(item: dict[str, Any]) -> Event:
         created_at_ms=fields.whole(item, "created_at_ms", 0),
         key=fields.text(item, "key", ""),
         now=fields.text(item, "now", "") or _now(item),
+        is_acknowledged=item.get("is_acknowledged") is True,
         facts=fields.mapping(item, "facts", {})
         or {name: value for name, value in item.items() if name not in OWN_FIELDS},
     )

@@ -34,7 +34,7 @@ from expdb.store.folders import names_in, scan_stamps, version_in, version_of
 from expdb.store.ids import is_id
 from expdb.store.journal import JournalReader
 from expdb.store.layout import RunLayout, StoreLayout
-from expdb.store.records import read_evals, read_events, read_marks
+from expdb.store.records import RunMarks, read_evals, read_events, read_marks, with_marks
 from expdb.store.status import Status, read_status
 
 ENDED = frozenset([RunState.FINISHED, RunState.FAILED, RunState.PREEMPTED])
@@ -108,7 +108,7 @@ def read_listed(run_dir: Path, *, store_root: Path) -> tuple[Run, Mapping[str, i
         problems.extend(points.kept_problems(layout, number, names[number]))
     # One look instead of one for each of what most runs lack; nothing seen is no look at all.
     here = names_in(run_dir)
-    labels, notes = read_marks(layout, problems) if _may_have(here, layout.marks) else ((), ())
+    marks = read_marks(layout, problems) if _may_have(here, layout.marks) else RunMarks()
     known = _identity(layout, identity)
     if known["seed"] is not None and abs(known["seed"]) >= SEED_LIMIT:
         known["seed"] = None
@@ -128,9 +128,11 @@ def read_listed(run_dir: Path, *, store_root: Path) -> tuple[Run, Mapping[str, i
         else (),
         saving=being_written(layout) if state.is_alive else (),
         evals=read_evals(layout, problems) if _may_have(here, layout.evals) else (),
-        events=read_events(layout, problems) if _may_have(here, layout.events) else (),
-        labels=labels,
-        notes=notes,
+        events=with_marks(read_events(layout, problems), marks)
+        if _may_have(here, layout.events)
+        else (),
+        labels=marks.labels,
+        notes=marks.notes,
         num_dropped=status.num_dropped,
         bytes=sum(status.files.values()),
         problems=tuple(problems),

@@ -17,7 +17,7 @@ from expdb_tui.matrix.screen import MatrixScreen
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.session import Session
 from expdb_tui.widgets.dialog import Dialog
-from tests.tui.driving import drive, press, screen_of
+from tests.tui.driving import drive, press, screen_of, type_in
 
 pytestmark = pytest.mark.slow
 
@@ -175,3 +175,28 @@ def test_ascii_alone_on_a_poor_terminal(lab: Session) -> None:
         assert "\n".join(screen_of(app)).isascii()
 
     drive(lab, story, ascii=True, depth="16", size=(120, 30))
+
+
+def test_cells_are_marked_and_rows_filtered(own_lab: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "5")
+        total = len(app.screen.table.lines)
+        run = app.screen.run_here
+        await press(app, pilot, "space")
+        assert app.chosen.runs == (run,)
+        assert "■" in screen_of(app)[3]
+        assert "1 marked" in screen_of(app)[1]
+        assert app.screen.run_here != run, "the cursor went on"
+        await press(app, pilot, "slash")
+        assert "missing" in screen_of(app)[2]
+        await type_in(app, pilot, "missing")
+        rows = app.screen.table.lines.matrix.rows
+        assert 0 < len(rows) < total
+        assert all(any(c and c.state == "missing" for c in row.cells) for row in rows)
+        await press(app, pilot, "enter")
+        assert f"{len(rows)} of {total} experiments" in screen_of(app)[1]
+        assert "filter missing" in screen_of(app)[1]
+        await press(app, pilot, "escape")
+        assert len(app.screen.table.lines) == total
+
+    drive(own_lab, story)

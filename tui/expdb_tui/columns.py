@@ -28,18 +28,32 @@ class Column(Generic[Row]):
     is_right: bool = False
     fills: bool = False
     since: int = 0
-    """From which width of the table on it is shown."""
+    """From which width of the table on it is shown; what others need goes from the last on."""
     gap: int = GAP
     """Cells before it."""
+    is_own: bool = False
+    """Whether somebody asked for it by name: it goes after all that go by width."""
 
 
 def chosen(columns: Sequence[Column[Row]], width: int) -> list[tuple[Column[Row], int]]:
     """Return the columns that a table of `width` cells shows, and how wide each is."""
     shown = [column for column in columns if column.since <= width]
-    fixed = sum(column.gap for column in shown[1:])
-    fixed += sum(column.width for column in shown if not column.fills)
-    left = width - fixed
+    left = width - _fixed(shown)
+    least = max((column.width for column in shown if column.fills), default=0)
+    droppable = sorted(
+        (column for column in shown if column.since or column.is_own),
+        key=lambda column: column.since,
+    )
+    while left < least and droppable:
+        shown.remove(droppable.pop())
+        left = width - _fixed(shown)
     return [(column, max(1, left) if column.fills else column.width) for column in shown]
+
+
+def _fixed(shown: Sequence[Column[Row]]) -> int:
+    """Return how many cells the columns take that do not take what is left."""
+    gaps = sum(column.gap for column in shown[1:])
+    return gaps + sum(column.width for column in shown if not column.fills)
 
 
 def head_of(shown: Sequence[tuple[Column[Row], int]], sorted_by: str | None) -> list[Piece]:

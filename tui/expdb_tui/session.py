@@ -8,9 +8,10 @@ Invariant: one question is asked at a time, so that no connection is used by two
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,9 @@ from expdb.index.reader import Reader, open_reader
 from expdb.model import RunAt
 from expdb.store.head import read_head
 from expdb.store.store import Store
+
+DAY_MS = 86_400_000
+"""A failure is news for so long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +41,10 @@ class Session:
     """Asks for the experiments that its config files declare."""
     id_cells: int = field(default=4)
     """How many characters of an id tell every run of the store apart, as of the last look."""
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    """The verbs of the command line, each with what it does."""
+    looked_s: float = -math.inf
+    """When the last look was taken, by the clock of `time.monotonic`."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _reader: Reader | None = None
 
@@ -52,6 +60,7 @@ class Session:
                 self.close()
                 self._reader = open_reader(self.store)
                 self.id_cells = self._reader.id_length
+                self.looked_s = time.monotonic()
             yield self._reader
 
     def head_now(self) -> RunAt | None:

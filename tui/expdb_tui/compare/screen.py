@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from expdb.index.reader import Reader
@@ -28,11 +28,14 @@ from expdb_tui.compare.layout import (
     with_plot,
 )
 from expdb_tui.compare.meant import free_places, meant, why_none
+from expdb_tui.compare.radar import with_radar
 from expdb_tui.compare.reading import Asked, Compared, read_compared
 from expdb_tui.compare.sections import patch_rows
 from expdb_tui.compare.tables import num_shown
 from expdb_tui.compare.verdict import about, verdict, who
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.memory import Said, take
 from expdb_tui.screens.page import Page
 from expdb_tui.widgets.frame import Bar
 from expdb_tui.widgets.lineview import LineView
@@ -52,19 +55,19 @@ class VerdictBar(Bar):
 class CompareScreen(Page):
     """The comparison."""
 
-    NUMBER = 3
+    NUMBER, SCOPE = 3, "compare"
     KEYS = (
         ("a", "show equal"), ("o", "over seeds"), ("tab", "section"), ("enter", "code diff"),
         ("4", "plot"), ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "all", show=False),
-        Binding("o", "over", show=False),
-        Binding("tab", "section(1)", show=False, priority=True),
-        Binding("shift+tab", "section(-1)", show=False, priority=True),
-        Binding("enter", "code", show=False),
-        Binding("left", "shift(-1)", show=False),
-        Binding("right", "shift(1)", show=False),
+        key("a", "all", "compare.equal"),
+        key("o", "over", "compare.seeds"),
+        key("tab", "section(1)", "compare.next_part", priority=True),
+        key("shift+tab", "section(-1)", "compare.previous_part", priority=True),
+        key("enter", "code", "move.open"),
+        key("left", "shift(-1)", "move.left"),
+        key("right", "shift(1)", "move.right"),
     ]
 
     def __init__(self) -> None:
@@ -111,9 +114,22 @@ class CompareScreen(Page):
         """Compare what is marked now."""
         self._compare(is_new=False)
 
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self._arrange()
+
     def on_resize(self) -> None:
         """Fit the halves to the width."""
         self._arrange()
+
+    def remember(self) -> Said:
+        """Return whether what is equal is shown too."""
+        return {"equal": self._is_all}
+
+    def recall(self, said: Said) -> None:
+        """Show it as last."""
+        self._is_all = take(said, "equal", bool, False)
 
     # ------------------------------------------------------------------------------ reading
 
@@ -216,7 +232,9 @@ class CompareScreen(Page):
         left.show(
             lambda cells, high: _margin(with_plot(shown, mine, cells - 2, high, look)), top=top
         )
-        right.show(lambda cells, high: _margin(others), top=top)
+        right.show(
+            lambda cells, high: _margin(with_radar(shown, others, cells - 2, high, marks)), top=top
+        )
         line: list[Piece] = [(marks.divider, "rule")]
         self.query_one("#between", LineView).show(lambda cells, high: [line] * high)
 

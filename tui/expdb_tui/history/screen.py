@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from expdb.index.reader import Reader
@@ -20,6 +20,8 @@ from expdb_tui.history.lines import LineageLines, OpLines
 from expdb_tui.history.reading import Facts, HistoryRead, place_of, read_facts, read_history
 from expdb_tui.history.tables import Lineage, OpTable
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.memory import Said, take
 from expdb_tui.screens.page import Page
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
@@ -35,16 +37,16 @@ LEAST_PAUSE_S = 2.0
 class HistoryScreen(Page):
     """Lineage and operations."""
 
-    NUMBER = 6
+    NUMBER, SCOPE = 6, "history"
     KEYS = (
         ("u", "undo"), ("G", "go back"), ("enter", "open"), ("tab", "lineage / operations"),
         ("g", "fold seeds"), ("d", "compare"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u", "undo", show=False),
-        Binding("g", "fold", show=False),
-        Binding("tab", "turn", show=False, priority=True),
-        Binding("shift+tab", "turn", show=False, priority=True),
+        key("u", "undo", "history.undo"),
+        key("g", "fold", "history.fold"),
+        key("tab", "turn", "history.turn", priority=True),
+        key("shift+tab", "turn", "history.turn", priority=True),
     ]
 
     def __init__(self) -> None:
@@ -115,6 +117,14 @@ class HistoryScreen(Page):
         ops.styles.height = min(len(ops.lines) + 1, most) if is_beside else "1fr"
         line: list[Piece] = [(self.main.marks.divider, "rule")]
         between.show(lambda cells, high: [line] * high)
+
+    def remember(self) -> Said:
+        """Return whether seeds are unfolded."""
+        return {"unfolds": self._unfolds}
+
+    def recall(self, said: Said) -> None:
+        """Unfold as last."""
+        self._unfolds = take(said, "unfolds", bool, False)
 
     # ------------------------------------------------------------------------------ reading
 

@@ -7,6 +7,7 @@ missing is its glyph alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,9 +121,18 @@ def head_of(matrix: Matrix, grid: Grid, marks: Marks) -> list[Piece]:
 
 
 def line_of(
-    matrix: Matrix, row: MatrixRow, grid: Grid, marks: Marks, *, cursor: int | None, ascii: bool
+    matrix: Matrix,
+    row: MatrixRow,
+    grid: Grid,
+    marks: Marks,
+    *,
+    cursor: int | None,
+    ascii: bool,
+    places: Mapping[str, int] | None = None,
 ) -> list[Piece]:
-    """Return one row; `cursor` is the place of the cell that has the cursor."""
+    """Return one row; `cursor` is the place of the cell that has the cursor, `places` are those of
+    marked runs among the series.
+    """
     bold = "+bold" if row.is_baseline or cursor is not None else ""
     first = (marks.series[0] if row.is_baseline else " ", "series0")
     name: list[Piece] = [(plain(row.experiment), f"text{bold}"), (plain(row.variant), "dim")]
@@ -138,7 +148,11 @@ def line_of(
     decimals = _decimals(matrix)
     for at, cell in enumerate(row.cells[: grid.num_seeds]):
         ground = "+on-sel" if at == cursor else ""
-        out.append((" " * grid.gap, ""))
+        place = (
+            (places or {}).get(cell.run.id) if cell is not None and cell.run is not None else None
+        )
+        mark = (" ", "") if place is None else (marks.series[place], f"series{place}")
+        out += [(" " * (grid.gap - 1), ""), mark]
         made = cell_of(cell, matrix, decimals, ascii=ascii)
         out += [(text, f"{role}{ground}") for text, role in made]
     out.append(("    " if len(matrix.seeds) > grid.num_seeds else "", ""))

@@ -11,19 +11,25 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from expdb.actions.run.plan import plan_run
 from expdb.actions.run.results import RunPlan
 from expdb.index.reader import Reader
+from expdb.query.filters.suggest import Suggestions
 from expdb.query.status_results import StatusRow
+from expdb.text import plain
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
 from expdb_tui.matrix.cells import counts_of
+from expdb_tui.matrix.chosen import filtered, suggested
 from expdb_tui.matrix.detail import detail_rows
+from expdb_tui.matrix.empty import EMPTY
 from expdb_tui.matrix.plan import Runner, plan_shown, start
 from expdb_tui.matrix.reading import MatrixRead, read_matrix
 from expdb_tui.matrix.table import CellTable, MatrixLines
-from expdb_tui.screens.page import Page
+from expdb_tui.memory import Said, take
+from expdb_tui.screens.filtering import Filtering
 from expdb_tui.widgets.dialog import CONFIRMED, Dialog
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
@@ -35,14 +41,19 @@ SAY_EVERY_S = 0.1
 RUNNABLE = ("missing", "crashed", "preempted")
 
 
-class MatrixScreen(Page):
+class MatrixScreen(Filtering):
     """Experiments by seeds."""
 
-    NUMBER = 5
+    NUMBER, SCOPE = 5, "matrix"
     KEYS = (
-        ("enter", "runs"), ("R", "run what is missing"), ("d", "compare"), ("G", "go back"),
+        ("enter", "runs"), ("R", "run what is missing"), ("space", "mark"), ("/", "filter"),
+        ("d", "compare"), ("G", "go back"),
     )  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "run_missing", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("R", "run_missing", "matrix.run_missing"),
+        key("space", "mark", "matrix.mark"),
+    ]
+    EXAMPLE = "moe stale"
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,6 +64,7 @@ class MatrixScreen(Page):
 
     def body(self) -> ComposeResult:
         """Lay out the table and what is said of a cell."""
+        yield from self.filter_parts()
         yield CellTable(id="matrix")
         yield LineView(id="cell")
         yield LineView(id="empty")
@@ -131,18 +143,22 @@ class MatrixScreen(Page):
             self.context([(f"composing {done} of {total} experiments", "dim")])
 
     def _take(self, found: MatrixRead | None) -> None:
-        main, table = self.main, self.table
-        before = table.row
         self.found = found
+        self._show()
+
+    def _show(self) -> None:
+        found, main, table = self.found, self.main, self.table
+        before = table.row
         self.query_one("#empty").display = found is None
         table.display = found is not None
         self.query_one("#cell").display = found is not None
         if found is None:
             self.context([("Matrix", "text+bold")])
-            self._show_empty()
+            self.query_one("#empty", LineView).show(lambda width, height: EMPTY)
             return
-        lines = MatrixLines(found.matrix, main.marks, ascii=main.is_ascii)
-        names = [row.name for row in found.matrix.rows]
+        matrix = filtered(found.matrix, self.filter)
+        lines = MatrixLines(matrix, main.marks, ascii=main.is_ascii, places=main.chosen_places())
+        names = [row.name for row in matrix.rows]
         at = names.index(before.name) if before is not None and before.name in names else 0
         table.show(lines, cursor=at)
         table.column = min(table.column, max(0, len(found.matrix.seeds) - 1))
@@ -156,8 +172,12 @@ class MatrixScreen(Page):
             return
         matrix = found.matrix
         by = "x" if self.main.is_ascii else "×"
-        what = f"{len(matrix.rows)} experiments {by} {len(matrix.seeds)} seeds"
+        num = len(self.table.lines)
+        count = f"{num} of {len(matrix.rows)}" if num != len(matrix.rows) else f"{num}"
+        what = f"{count} experiments {by} {len(matrix.seeds)} seeds"
         left: list[Piece] = [(what, "text+bold"), *counts_of(matrix, self.main.is_ascii)]
+        if self.filter.strip():
+            left += [("   filter ", "dim"), (plain(self.filter), "accent")]
         if matrix.num_others and self.app.size.width >= 100:
             left.append((f"   and {matrix.num_others} that nothing declares", "dim"))
         self.context(left, self._to_run(found))
@@ -165,22 +185,10 @@ class MatrixScreen(Page):
     def _to_run(self, found: MatrixRead) -> list[Piece]:
         if self._runner is not None:
             return [("running what was missing", "accent")]
+        if len(self.main.chosen):
+            return [(f"{len(self.main.chosen)} marked", "dim")]
         count = sum(found.matrix.counts.get(state, 0) for state in RUNNABLE)
         return [("R", "accent"), (f" runs {count}", "dim")] if count else []
-
-    def _show_empty(self) -> None:
-        rows: list[list[Piece]] = [
-            [],
-            [("  No experiments are declared here.", "text+bold")],
-            [],
-            [
-                ("  conf/exp/NAME.yaml", "accent"),
-                ("          declares one; its seeds are those of", "dim"),
-            ],
-            [("  hydra.sweeper.params", "accent"), ("        in that file", "dim")],
-            [("  expdb init --project", "accent"), ("        writes a first one", "dim")],
-        ]
-        self.query_one("#empty", LineView).show(lambda width, height: rows)
 
     @on(RowTable.Moved)
     def moved(self) -> None:
@@ -262,6 +270,51 @@ class MatrixScreen(Page):
         self.say(f"running; what it says: {self._runner.log}")
         self._say_context()
 
+    def action_mark(self) -> None:
+        """Mark the run of the cell, and go on to the next."""
+        run = self.run_here
+        if run is None:
+            self.say("there is no run of this yet")
+            return
+        self.mark(run)
+        self._show()
+        self.table.action_cell(1)
+
+    # ------------------------------------------------------------------------------ filter
+
+    def suggestions(self, source: str, cursor: int) -> Suggestions:
+        """Return names of experiments, and states."""
+        found = self.found
+        if found is None:
+            return Suggestions(start=cursor, end=cursor)
+        return suggested(found.matrix, source, cursor)
+
+    def read_known(self) -> None:
+        """Read nothing: the rows are there."""
+
+    def filtered(self) -> None:
+        """Show the rows that the filter selects."""
+        self._show()
+
+    def typed_out(self) -> None:
+        """Go back to the rows."""
+        self.table.focus()
+        self._say_context()
+
+    def remember(self) -> Said:
+        """Return the filter."""
+        return {"filter": self.filter}
+
+    def recall(self, said: Said) -> None:
+        """Filter as last."""
+        self.filter = take(said, "filter", str, "")
+
     def action_back(self) -> None:
-        """Go back to the runs."""
-        self.main.action_go("runs")
+        """Leave the filter, then take it away; then go back to the runs."""
+        if self.is_typing:
+            self.close_filter()
+        elif self.filter.strip():
+            self.filter = ""
+            self._show()
+        else:
+            self.main.action_go("runs")

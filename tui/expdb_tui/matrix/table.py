@@ -5,16 +5,17 @@ Invariant: the row of the cursor is told by its bold name, the cell by its groun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.strip import Strip
 
 from expdb.query.matrix_results import Matrix, MatrixRow
 from expdb_tui.ink import Piece, strip
+from expdb_tui.keys import key
 from expdb_tui.marks import Marks
 from expdb_tui.matrix.cells import CELL, Grid, grid_of, head_of, line_of
 from expdb_tui.widgets.rowtable import RowTable
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 class MatrixLines:
     """The rows of a matrix."""
 
-    def __init__(self, matrix: Matrix, marks: Marks, *, ascii: bool) -> None:
+    def __init__(
+        self, matrix: Matrix, marks: Marks, *, ascii: bool, places: Mapping[str, int] | None = None
+    ) -> None:
         self.matrix, self._marks, self._ascii = matrix, marks, ascii
+        self._places = places or {}
 
     def __len__(self) -> int:
         return len(self.matrix.rows)
@@ -47,15 +51,18 @@ class MatrixLines:
     def line_at(self, at: int, width: int, cursor: int | None) -> Sequence[Piece]:
         """Return a row with the cursor on one of its cells."""
         row, grid = self.matrix.rows[at], self.grid(width)
-        return line_of(self.matrix, row, grid, self._marks, cursor=cursor, ascii=self._ascii)
+        return line_of(
+            self.matrix, row, grid, self._marks, cursor=cursor, ascii=self._ascii,
+            places=self._places,
+        )  # fmt: skip
 
 
 class CellTable(RowTable):
     """Rows of cells."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "cell(-1)", show=False),
-        Binding("right", "cell(1)", show=False),
+        key("left,h", "cell(-1)", "move.left"),
+        key("right", "cell(1)", "move.right"),
     ]
     column: reactive[int] = reactive(0)
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
+from expdb_tui.keys import key
 from expdb_tui.plot.overlay import Entry, Overlay
 from expdb_tui.plot.view import View, whole_range, window_of, zoomed
 from expdb_tui.plotting.reading import AXES
@@ -27,27 +28,33 @@ KEYS = (
 )  # fmt: skip
 
 
+CROSS = {
+    "left": "move.left", "right": "move.right", "shift+left": "move.far_left",
+    "shift+right": "move.far_right", "home": "move.first", "end": "move.last",
+}  # fmt: skip
+
+
 class PlotKeys(Page):
     """What the plot answers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "metric(1)", show=False, priority=True),
-        Binding("shift+tab", "metric(-1)", show=False, priority=True),
-        Binding("y", "log", show=False),
-        Binding("x", "axis", show=False),
-        Binding("plus,equals_sign", "smooth(1)", show=False),
-        Binding("minus", "smooth(-1)", show=False),
-        Binding("v", "bands", show=False),
-        Binding("e", "events", show=False),
-        Binding("A", "borders", show=False),
-        Binding("O", "clip", show=False),
-        Binding("space", "hide", show=False),
-        Binding("up,k", "entry(-1)", show=False),
-        Binding("down,j", "entry(1)", show=False),
-        Binding("enter", "open", show=False),
-        Binding("greater_than_sign", "zoom(1)", show=False),
-        Binding("less_than_sign", "zoom(-1)", show=False),
-        *(Binding(key, f"cross('{key}')", show=False) for key in MOVES),
+        key("tab", "metric(1)", "plot.next_metric", priority=True),
+        key("shift+tab", "metric(-1)", "plot.previous_metric", priority=True),
+        key("y", "log", "plot.log"),
+        key("x", "axis", "plot.axis"),
+        key("plus,equals_sign", "smooth(1)", "plot.smoother"),
+        key("minus", "smooth(-1)", "plot.rougher"),
+        key("v", "bands", "plot.bands"),
+        key("e", "events", "plot.events"),
+        key("A", "borders", "plot.attempts"),
+        key("O", "clip", "plot.clip"),
+        key("space", "hide", "plot.hide"),
+        key("up,k", "entry(-1)", "move.up"),
+        key("down,j", "entry(1)", "move.down"),
+        key("enter", "open", "move.open"),
+        key("greater_than_sign", "zoom(1)", "plot.nearer"),
+        key("less_than_sign", "zoom(-1)", "plot.farther"),
+        *(key(keys, f"cross('{keys}')", name) for keys, name in CROSS.items()),
     ]
     view: View
     overlay: Overlay | None

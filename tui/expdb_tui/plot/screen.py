@@ -16,11 +16,13 @@ from textual.containers import Container
 from expdb.index.reader import Reader
 from expdb.text import plain
 from expdb_tui.ink import Piece
+from expdb_tui.memory import Said, Wrong, take, take_words
 from expdb_tui.plot.keys import KEYS, PlotKeys
 from expdb_tui.plot.legend import LegendLook, legend_lines, legend_rows
 from expdb_tui.plot.overlay import Asked, Overlay, read_overlay
 from expdb_tui.plot.view import View, plot_of, said_view
 from expdb_tui.plotting.edges import GUTTER
+from expdb_tui.plotting.reading import AXES
 from expdb_tui.widgets.frame import KeyBar
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.plotview import PlotView
@@ -34,7 +36,7 @@ FLAT = {"←→": "left/right"}
 class PlotScreen(PlotKeys):
     """Curves of several runs."""
 
-    NUMBER = 4
+    NUMBER, SCOPE = 4, "plot"
     KEYS = KEYS
     DEFAULT_CSS = """
     PlotScreen { overflow: hidden; }
@@ -54,6 +56,29 @@ class PlotScreen(PlotKeys):
         with Container(id="plot-split"):
             yield PlotView(id="plot-view")
             yield LineView(id="plot-legend")
+
+    def remember(self) -> Said:
+        """Return the metric, the axes, and how much it is smoothed."""
+        view = self.view
+        return {
+            "metric": view.key or "", "x": view.x, "turned": sorted(view.turned),
+            "smooth": view.window or 0, "bands": view.has_bands, "events": view.events,
+            "attempts": view.has_borders, "clip": view.is_clipped,
+        }  # fmt: skip
+
+    def recall(self, said: Said) -> None:
+        """Look as it was looked last."""
+        x, events = take(said, "x", str, "step"), take(said, "events", int, 1)
+        if x not in AXES or events not in range(3):
+            raise Wrong("x")
+        self.view = View(
+            key=take(said, "metric", str, "") or None, x=x,
+            turned=frozenset(take_words(said, "turned")),
+            window=max(0, take(said, "smooth", int, 0)) or None,
+            has_bands=take(said, "bands", bool, False), events=events,
+            has_borders=take(said, "attempts", bool, False),
+            is_clipped=take(said, "clip", bool, False),
+        )  # fmt: skip
 
     # ------------------------------------------------------------------------------ which runs
 
@@ -81,10 +106,23 @@ class PlotScreen(PlotKeys):
         if runs != self._runs:
             self._runs, self.overlay = runs, None
             self.view = replace(self.view, zoom=None, crosshair=None, cursor=0, hidden=frozenset())
-        if self.main.is_ascii:
-            self.query_one(KeyBar).keys = [(FLAT.get(key, key), name) for key, name in KEYS]
+        self._say_keys()
         self._lay_out()
         self.ask()
+
+    def _say_keys(self) -> None:
+        names = self.main.keys.shown(self.SCOPE, KEYS)
+        if self.main.is_ascii:
+            names = [(FLAT.get(key, key), name) for key, name in names]
+        bar = self.query_one(KeyBar)
+        bar.keys = names
+        bar.refresh()
+
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self._say_keys()
+        self.redraw()
 
     # ------------------------------------------------------------------------------ reading
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from expdb_tui.memory import Said, Wrong, take, take_words
 from expdb_tui.plotting.edges import GUTTER
 from expdb_tui.plotting.plot import Line
 from expdb_tui.plotting.reading import AXES
@@ -15,6 +16,7 @@ from expdb_tui.plotting.smooth import default_window, next_window
 from expdb_tui.run.curve_plots import Curve, Look, plot_of, read_curves
 from expdb_tui.run.facts import Facts, curve_keys, system_keys
 from expdb_tui.run.grid import grid_rows, moved_top, shape_of
+from expdb_tui.run.place import TabPlace
 from expdb_tui.run.tab import Tab
 from expdb_tui.widgets.lineview import Rows
 
@@ -37,9 +39,31 @@ class CurvesTab(Tab):
     )  # fmt: skip
     MOST = 3
 
+    def __init__(self, screen: TabPlace) -> None:
+        super().__init__(screen)
+        self._look = Look()
+
+    def remember(self) -> Said:
+        """Return how curves are looked at, whatever the run."""
+        look = self._look
+        return {
+            "smooth": look.window or 0, "turned": sorted(look.turned), "events": look.events,
+        }  # fmt: skip
+
+    def recall(self, said: Said) -> None:
+        """Look at them as last."""
+        events = take(said, "events", int, 1)
+        if events not in range(3):
+            raise Wrong("events")
+        window = max(0, take(said, "smooth", int, 0)) or None
+        turned = frozenset(take_words(said, "turned"))
+        self._look = Look(window=window, turned=turned, events=events)
+
     def forget(self) -> None:
-        """Begin at the first metric."""
-        self._cursor, self._top, self._look = 0, 0, Look()
+        """Begin at the first metric; how it is looked at stays."""
+        look = self._look
+        self._look = Look(window=look.window, turned=look.turned, events=look.events)
+        self._cursor, self._top = 0, 0
         self._curves: dict[str, Curve] = {}
 
     def keys(self, facts: Facts) -> list[str]:

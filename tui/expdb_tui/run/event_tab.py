@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from expdb.actions.ack import acknowledge
+from expdb.actions.results import AckResult
+from expdb.index.reader import Reader
 from expdb.model import Event
 from expdb.text import age, plain
 from expdb_tui.columns import Column, chosen, head_of, line_of
 from expdb_tui.ink import Piece
 from expdb_tui.marks import Marks
 from expdb_tui.run.curve_plots import NON_FINITE, WEIGHTS
-from expdb_tui.run.event_shown import Around, around_rows, read_around
+from expdb_tui.run.event_around import Around, read_around
+from expdb_tui.run.event_shown import around_rows
 from expdb_tui.run.facts import Facts
 from expdb_tui.run.tab import Tab
 from expdb_tui.session import now_ms
@@ -42,7 +46,8 @@ class EventLines:
 
         def sign(event: Event) -> Sequence[Piece]:
             text = signs.nonfinite if event.rule == NON_FINITE else signs.event
-            return [(text, f"{WEIGHTS[event.severity][0]}+bold")]
+            role = "faint" if event.is_acknowledged else f"{WEIGHTS[event.severity][0]}+bold"
+            return [(text, role)]
 
         return [
             Column(name="sign", head="", width=1, cell=sign),
@@ -52,15 +57,23 @@ class EventLines:
             ),
             Column(
                 name="severity", head="severity", width=8, since=70,
-                cell=lambda event: [(event.severity, WEIGHTS[event.severity][0])],
+                cell=lambda event: [
+                    (event.severity, "dim" if event.is_acknowledged else WEIGHTS[event.severity][0])
+                ],
             ),
             Column(
                 name="rule", head="rule", width=14,
-                cell=lambda event: [(plain(event.rule), "text+bold")],
+                cell=lambda event: [
+                    (plain(event.rule), "dim" if event.is_acknowledged else "text+bold")
+                ],
             ),
             Column(
                 name="message", head="what", width=20, fills=True,
                 cell=lambda event: [(plain(event.message), "dim")],
+            ),
+            Column(
+                name="now", head="now", width=18, since=90,
+                cell=lambda event: [(now_of(event), "dim")],
             ),
             Column(
                 name="age", head="age", width=4, is_right=True, since=60,
@@ -69,13 +82,25 @@ class EventLines:
         ]  # fmt: skip
 
 
+def now_of(event: Event) -> str:
+    """Return what became of an event: whether it was seen, is over, grew worse."""
+    return "acknowledged" if event.is_acknowledged else plain(event.now) or "open"
+
+
+def is_same(event: Event, other: Event) -> bool:
+    """Tell whether two looks at a run found the same event, whatever became of it meanwhile."""
+    return (event.step, event.rule, event.key, event.created_at_ms) == (
+        other.step, other.rule, other.key, other.created_at_ms,
+    )  # fmt: skip
+
+
 class EventsTab(Tab):
     """What rules found in the run."""
 
     NAME, SHORT = "Events", "Events"
     KEYS: ClassVar[Sequence[tuple[str, str]]] = (
-        ("[ ]", "tab"), ("enter", "around the step"), ("↑↓", "event"), ("G", "go back"),
-        ("C", "control"),
+        ("[ ]", "tab"), ("enter", "around the step"), ("↑↓", "event"), ("a", "acknowledge"),
+        ("G", "go back"), ("C", "control"),
     )  # fmt: skip
     TEACHES = ("No event: no rule fired.", 'run.alert("loss spiked", level="warn", step=step)')
 
@@ -90,7 +115,7 @@ class EventsTab(Tab):
         return bool(facts.run.events)
 
     def badge(self, facts: Facts) -> str:
-        """Return how many warnings and critical events there are."""
+        """Return how many warnings and critical events are open."""
         return str(facts.row.num_events) if facts.row.num_events else ""
 
     def open(self) -> None:
@@ -98,21 +123,23 @@ class EventsTab(Tab):
         if self._is_open:
             self._ask()
             return
-        events = sorted(self.facts.run.events, key=lambda event: (event.step, event.created_at_ms))
         table = self.screen.show_table()
-        table.show(EventLines(events, self.screen.main.marks), cursor=self._cursor)
+        table.show(EventLines(self._events, self.screen.main.marks), cursor=self._cursor)
 
     def refresh(self) -> None:
         """Show what came."""
-        if not self._is_open:
-            self.open()
+        self.open()
 
     def resized(self) -> None:
         """Lay out again."""
         self.open()
 
+    @property
+    def _events(self) -> list[Event]:
+        return sorted(self.facts.run.events, key=lambda event: (event.step, event.created_at_ms))
+
     def _event(self) -> Event:
-        events = sorted(self.facts.run.events, key=lambda event: (event.step, event.created_at_ms))
+        events = self._events
         return events[min(self._cursor, len(events) - 1)]
 
     def _ask(self) -> None:
@@ -131,7 +158,7 @@ class EventsTab(Tab):
 
     def _rows(self, width: int, height: int) -> Rows:
         around = self._around
-        if around is None or around.event != self._event():
+        if around is None or not is_same(around.event, self._event()):
             return []
         main = self.screen.main
         return around_rows(around, self.facts, width, height, main.marks, ascii=main.is_ascii)
@@ -143,6 +170,8 @@ class EventsTab(Tab):
         elif key == "enter":
             self._is_open = not self._is_open
             self.open()
+        elif key == "a":
+            self._acknowledge()
         elif key in ("up", "down", "left", "right") and self._is_open:
             by = 1 if key in ("down", "right") else -1
             self._cursor = max(0, min(len(self.facts.run.events) - 1, self._cursor + by))
@@ -150,6 +179,23 @@ class EventsTab(Tab):
         else:
             return False
         return True
+
+    def _acknowledge(self) -> None:
+        """Say that the event under the cursor was seen; `undo` takes it back."""
+        event, run, session = self._event(), self.facts.run.id, self.screen.main.session
+        said = f"{plain(event.rule)} at {event.step:,}"
+        if event.is_acknowledged:
+            self.screen.say(f"{said} is acknowledged already; take it back: expdb undo")
+            return
+
+        def write(reader: Reader) -> AckResult:
+            return acknowledge(reader, run, [event], worktree=session.worktree_of())
+
+        def done(_: AckResult) -> None:
+            self.screen.say(f"acknowledged {said}; take it back: expdb undo")
+            self.screen.reload()
+
+        self.screen.read(write, done, group="write", is_new=True)
 
     def back(self) -> bool:
         """Go back to the table."""

@@ -12,10 +12,12 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from expdb.index.reader import Reader
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.memory import Said
 from expdb_tui.run.config import ConfigTab
 from expdb_tui.run.control import ControlKey
 from expdb_tui.run.curves import CurvesTab, SystemTab
@@ -43,11 +45,16 @@ TABS: tuple[type[Tab], ...] = (
     SamplesTab, SystemTab, PinsTab,
 )  # fmt: skip
 ACTS = {
-    "up,k": "up", "down,j": "down", "left": "left", "right": "right", "shift+left": "shift+left",
-    "shift+right": "shift+right", "home": "home", "end": "end", "enter": "enter",
-    "pageup": "pageup", "pagedown": "pagedown", "y": "y", "x": "x", "plus": "+", "minus": "-",
-    "equals_sign": "+", "e": "e", "f": "f", "m": "m", "z": "z", "a": "a",
+    "move.up": ("up,k", "up"), "move.down": ("down,j", "down"), "move.left": ("left", "left"),
+    "move.right": ("right", "right"), "move.far_left": ("shift+left", "shift+left"),
+    "move.far_right": ("shift+right", "shift+right"), "move.first": ("home", "home"),
+    "move.last": ("end", "end"), "move.open": ("enter", "enter"),
+    "move.page_up": ("pageup", "pageup"), "move.page_down": ("pagedown", "pagedown"),
+    "run.log": ("y", "y"), "run.axis": ("x", "x"), "run.smoother": ("plus,equals_sign", "+"),
+    "run.rougher": ("minus", "-"), "run.events": ("e", "e"), "run.follow": ("f", "f"),
+    "run.statistic": ("m", "m"), "run.z_score": ("z", "z"), "run.acknowledge": ("a", "a"),
 }  # fmt: skip
+"""Name of a key -> the usual keys, and what a tab gets."""
 SHARE = 10
 """Reading takes at most one tenth of the time."""
 ARROWS = {"↑↓": "up/down", "←→": "left/right"}
@@ -56,17 +63,17 @@ ARROWS = {"↑↓": "up/down", "←→": "left/right"}
 class RunScreen(ControlKey, TabPlace):
     """One run."""
 
-    NUMBER = 2
+    NUMBER, SCOPE = 2, "run"
     DEFAULT_CSS = """
     RunScreen { overflow: hidden; }
     #run-view, #run-text, #run-table { height: 1fr; width: 1fr; }
     #run-table { scrollbar-size: 0 0; background: $background; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "tab(-1)", show=False),
-        Binding("right_square_bracket", "tab(1)", show=False),
-        Binding("C", "control", show=False),
-        *(Binding(keys, f"act('{name}')", show=False) for keys, name in ACTS.items()),
+        key("left_square_bracket", "tab(-1)", "run.previous_tab"),
+        key("right_square_bracket", "tab(1)", "run.next_tab"),
+        key("C", "control", "run.control"),
+        *(key(keys, f"act('{given}')", name) for name, (keys, given) in ACTS.items()),
     ]
 
     def __init__(self) -> None:
@@ -108,6 +115,16 @@ class RunScreen(ControlKey, TabPlace):
         """Columns and rows that a tab has."""
         width, height = self.app.size
         return max(1, width - 1), max(1, height - 4)
+
+    def remember(self) -> Said:
+        """Return how curves are looked at."""
+        return next(tab.remember() for tab in self.tabs if isinstance(tab, CurvesTab))
+
+    def recall(self, said: Said) -> None:
+        """Look at curves as last."""
+        for tab in self.tabs:
+            if isinstance(tab, CurvesTab):
+                tab.recall(said)
 
     # ------------------------------------------------------------------------------ reading
 
@@ -174,6 +191,11 @@ class RunScreen(ControlKey, TabPlace):
         if self.facts.run.state.is_live:
             self.reload()
 
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        super().relook()
+        self.on_resize()
+
     def on_resize(self) -> None:
         """Lay out for the new size."""
         if self.facts is not None:
@@ -205,7 +227,7 @@ class RunScreen(ControlKey, TabPlace):
         left, bar.spans = tab_line(looks, self.tabs.index(self.tab), self.app.size.width - 2)
         bar.put(left, self.tab.tail())
         keys = self.query_one(KeyBar)
-        names = self.tab.KEYS
+        names = self.main.keys.shown(self.SCOPE, self.tab.KEYS)
         if self.main.is_ascii:
             names = [(ARROWS.get(key, key), name) for key, name in names]
         keys.keys = names
@@ -283,7 +305,7 @@ class RunScreen(ControlKey, TabPlace):
 
     def action_help(self) -> None:
         """Show the keys of the tab."""
-        self.app.push_screen(HelpScreen(self.tab.KEYS))
+        self.app.push_screen(HelpScreen(self.main.keys.shown(self.SCOPE, self.tab.KEYS)))
 
     def action_back(self) -> None:
         """Leave what is open in the tab, then the run."""

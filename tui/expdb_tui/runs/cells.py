@@ -6,12 +6,12 @@ Invariant: one precision a column; what a run does not have is blank, never zero
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from expdb.query.paging import PageRow, RunOrder
 from expdb.signs import STATE_GLYPHS, Colour
-from expdb.text import age, eta, metric, plain, short_rate, signed
+from expdb.text import age, cells, config_value, eta, metric, plain, short_rate, signed
 from expdb_tui.columns import Column
 from expdb_tui.ink import Piece
 from expdb_tui.marks import OUTCOME_ROLES, Marks
@@ -26,8 +26,29 @@ ROLES: dict[Colour, str] = {
     "cyan": "accent",
 }
 """What settled well is quiet here: among hundreds of rows only trouble and life stand out."""
+EXTRA_CELLS = 14
+"""The most that a column asked for by name takes."""
+AT_SEED, AT_EVENTS = 60, 64
+"""Widths from which on the seed and the events have columns; else they stand behind the name."""
 AT_RATE, AT_ETA, AT_CURVE = 92, 100, 112
 """Widths from which on tokens/s, the time left, then the curve and the id are shown."""
+
+
+OPTIONAL: dict[str, str] = {
+    "seed": "seed", "step": "step", "eta": "time left", "curve": "curve", "delta": "difference",
+    "rate": "tokens/s", "events": "open events", "age": "age", "id": "id",
+}  # fmt: skip
+"""Columns that can be hidden, and what they are called where one chooses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """A column of a metric, config key or field."""
+
+    name: str
+    head: str
+    width: int
+    is_number: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +64,12 @@ class Shown:
     """Marked runs -> their place among the series."""
     sparks: dict[str, str]
     """Run -> its curve in braille."""
+    hidden: frozenset[str] = frozenset()
+    """Columns that are not wanted."""
+    extra: tuple[Extra, ...] = ()
+    """Columns that somebody asked for by name."""
+    width: int = 80
+    """Cells that a row has."""
 
     @property
     def baseline(self) -> str | None:
@@ -51,7 +78,46 @@ class Shown:
 
 
 def columns(shown: Shown) -> list[Column[PageRow]]:
-    """Return the columns of the list, all of them."""
+    """Return the columns of the list that are wanted, whatever the width."""
+    return [column for column in _columns(shown) if column.name not in shown.hidden]
+
+
+def extra_of(name: str, rows: Iterable[PageRow]) -> Extra:
+    """Return the column of a name, as wide as what is read of it."""
+    values = [row.row.extra[name] for row in rows if name in row.row.extra]
+    is_number = bool(values) and all(_is_number(value) for value in values)
+    tail = name.rsplit("." if "." in name else "/", 1)[-1]
+    widest = max([cells(plain(tail)), *(cells(_said(value)) for value in values)], default=6)
+    return Extra(
+        name=name, head=plain(tail), width=max(4, min(EXTRA_CELLS, widest)), is_number=is_number
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _said(value: object) -> str:
+    if isinstance(value, float) and not isinstance(value, bool):
+        return f"{value:.6g}" if math.isfinite(value) else metric(value)
+    return config_value(value, EXTRA_CELLS)
+
+
+def _extra(one: Extra) -> Column[PageRow]:
+    def cell(row: PageRow) -> Sequence[Piece]:
+        if one.name not in row.row.extra:
+            return []
+        value = row.row.extra[one.name]
+        is_bad = isinstance(value, float) and not math.isfinite(value)
+        return [(_said(value), "fail" if is_bad else "text")]
+
+    return Column(
+        name=one.name, head=one.head, width=one.width, cell=cell, is_right=one.is_number,
+        is_own=True,
+    )  # fmt: skip
+
+
+def _columns(shown: Shown) -> list[Column[PageRow]]:
     metric_name = plain(shown.order.metric or "objective")
     return [
         Column(name="mark", head="", width=1, cell=lambda row: mark_cell(row, shown)),
@@ -60,7 +126,7 @@ def columns(shown: Shown) -> list[Column[PageRow]]:
             name="experiment", head="experiment", width=12, fills=True,
             cell=lambda row: name_cell(row, shown),
         ),
-        Column(name="seed", head="s", width=3, gap=1, is_right=True, since=60, cell=seed_cell),
+        Column(name="seed", head="s", width=3, gap=1, is_right=True, since=AT_SEED, cell=seed_cell),
         Column(name="step", head="step", width=9, gap=1, is_right=True, since=68, cell=step_cell),
         Column(
             name="eta", head="ETA", width=5, is_right=True, since=AT_ETA,
@@ -79,8 +145,12 @@ def columns(shown: Shown) -> list[Column[PageRow]]:
             since=56, cell=lambda row: delta_cell(row, shown),
         ),
         Column(name="sign", head="", width=1, gap=1, cell=lambda row: sign_cell(row, shown)),
+        *map(_extra, shown.extra),
         Column(name="rate", head="tok/s", width=6, is_right=True, since=AT_RATE, cell=rate_cell),
-        Column(name="events", head="!", width=2, is_right=True, gap=1, since=64, cell=events_cell),
+        Column(
+            name="events", head="!", width=2, is_right=True, gap=1, since=AT_EVENTS,
+            cell=events_cell,
+        ),
         Column(
             name="age", head="age", width=4, is_right=True, since=72,
             cell=lambda row: [(age(row.row.created_at_ms, shown.now_ms), "dim")],
@@ -111,6 +181,10 @@ def name_cell(row: PageRow, shown: Shown) -> Sequence[Piece]:
     run = row.row
     bold = "+bold" if run.refs or run.state.is_alive else ""
     out: list[Piece] = [(plain(run.experiment), f"text{bold}"), (plain(run.variant), "dim")]
+    if shown.width < AT_SEED and run.seed is not None and "seed" not in shown.hidden:
+        out.append((f":s{run.seed}", "dim"))
+    if shown.width < AT_EVENTS and row.num_events and "events" not in shown.hidden:
+        out.append((f" {shown.marks.event}", "fail" if row.is_critical else "warn"))
     names = [*(["HEAD"] if run.is_head and "baseline" not in run.refs else []), *run.refs]
     for name in names:
         chip = f"[{plain(name)}]" if shown.ascii else f" {plain(name)} "

@@ -12,7 +12,7 @@ from expdb.text import decimals_for
 from expdb_tui.columns import Column, chosen, head_of, line_of
 from expdb_tui.ink import Piece
 from expdb_tui.marks import Marks
-from expdb_tui.runs.cells import Shown, columns, has_objective
+from expdb_tui.runs.cells import Shown, columns, extra_of, has_objective
 from expdb_tui.session import now_ms
 
 
@@ -27,6 +27,9 @@ class RunLines:
         self.sparks: dict[str, str] = {}
         self.places: dict[str, int] = {}
         self.sorted_by: str | None = None
+        self.hidden: frozenset[str] = frozenset()
+        self.extra: tuple[str, ...] = ()
+        """Names of columns that somebody asked for."""
         self._marks, self._ascii, self._id_cells = marks, ascii, id_cells
         self._index = {run: at for at, run in enumerate(order.ids)}
         self._laid: tuple[int, list[tuple[Column[PageRow], int]]] | None = None
@@ -60,8 +63,8 @@ class RunLines:
         runs = (run for at in places if (run := self.run(at)) is not None)
         return [run for run in runs if run not in self.rows or run in self.old]
 
-    def shown(self) -> Shown:
-        """Return what the cells depend on, at this moment."""
+    def shown(self, width: int) -> Shown:
+        """Return what the cells of rows of a width depend on, at this moment."""
         values = (row.row.value for row in self.rows.values() if has_objective(row, self.order))
         return Shown(
             order=self.order,
@@ -71,11 +74,14 @@ class RunLines:
             decimals=decimals_for(values),
             places=self.places,
             sparks=self.sparks,
+            hidden=self.hidden,
+            width=width,
+            extra=tuple(extra_of(name, self.rows.values()) for name in self.extra),
         )
 
     def _columns(self, width: int) -> list[tuple[Column[PageRow], int]]:
         if self._laid is None or self._laid[0] != width:
-            self._laid = (width, chosen(columns(self.shown()), width))
+            self._laid = (width, chosen(columns(self.shown(width)), width))
         return self._laid[1]
 
     def head(self, width: int) -> Sequence[Piece]:

@@ -66,7 +66,8 @@ class HelpScreen(ModalScreen[None]):
         left: list[list[Piece]] = [[("This screen", "text+bold")]]
         left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in self._keys]
         left += [[], [("Everywhere", "text+bold")]]
-        left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in EVERYWHERE]
+        everywhere = app.keys.shown("everywhere", EVERYWHERE)
+        left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in everywhere]
         right: list[list[Piece]] = [[("States", "text+bold")]]
         for state in STATES:
             look = STATE_GLYPHS[state]

@@ -9,11 +9,12 @@ Invariant: what cannot be read is a message at the foot; what stands on the scre
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
@@ -25,31 +26,49 @@ from expdb.index.reader import Reader
 from expdb.query.lookup import lookup
 from expdb.redact import Redactor
 from expdb.text import plain
+from expdb_tui.faults import keep_fault
 from expdb_tui.ink import Piece
+from expdb_tui.keys import key
+from expdb_tui.marks import MOST
+from expdb_tui.memory import Said, Wrong
 from expdb_tui.screens.help import HelpScreen
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
+from expdb_tui.widgets.lineview import LineView
+from expdb_tui.widgets.plotview import PlotView
 from expdb_tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from expdb_tui.shared import Shared
 
 Answer = TypeVar("Answer")
+SLOW_S = 2.0
+"""After so long a question is said to go on."""
+QUIET = ("pulse", "sparks", "preview", "write", "known", "values")
+"""Questions that nobody waits for, or that cannot be given up."""
 
 
 class Page(Screen[None]):
     """One of the six screens."""
 
     NUMBER: ClassVar[int] = 0
+    HAS_PULSE: ClassVar[bool] = False
+    """Whether it looks at all runs itself, and tells the app how the store lives."""
+    SCOPE: ClassVar[str] = ""
+    """What the names of its keys begin with."""
     KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
     """Key and name, for the foot: the most used first."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("Y", "copy_id", show=False),
-        Binding("b", "baseline", show=False),
-        Binding("t", "tag", show=False),
-        Binding("n", "note", show=False),
-        Binding("exclamation_mark", "say_command", show=False),
-        Binding("question_mark", "help", show=False),
+        key("Y", "copy_id", "everywhere.copy_id"),
+        key("b", "baseline", "everywhere.baseline"),
+        key("t", "tag", "everywhere.tag"),
+        key("n", "note", "everywhere.note"),
+        key("exclamation_mark", "say_command", "everywhere.show_command"),
+        key("question_mark", "help", "everywhere.help"),
+        key("slash", "filter", "everywhere.filter"),
     ]
+
+    _slow: Worker[None] | None = None
+    """The question that takes long."""
 
     @property
     def main(self) -> Shared:
@@ -58,10 +77,12 @@ class Page(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the frame around the body."""
+        self.main.pages[self.SCOPE] = self
+        self._recall()
         yield Header(self.NUMBER)
         yield Bar(id="context")
         yield from self.body()
-        yield KeyBar(self.KEYS)
+        yield KeyBar(self.main.keys.shown(self.SCOPE, self.KEYS))
 
     def body(self) -> ComposeResult:
         """Lay out what is between the context line and the keys."""
@@ -83,18 +104,43 @@ class Page(Screen[None]):
     def tick(self) -> None:
         """Look whether something has changed; called once a second."""
 
+    def relook(self) -> None:
+        """Draw again with other signs or colours."""
+        for view in self.query(LineView):
+            view.again()
+        for plot in self.query(PlotView):
+            plot.again()
+        self.refresh()
+
     def action_back(self) -> None:
         """Leave what is open on the screen."""
+
+    def remember(self) -> Said:
+        """Return what of this look is to be there again next time."""
+        return {}
+
+    def recall(self, said: Said) -> None:
+        """Look again as `remember` said.
+
+        Raises:
+            Wrong: it never said this.
+        """
+
+    def _recall(self) -> None:
+        try:
+            self.recall(self.main.memory.of(self.SCOPE))
+        except Wrong as error:
+            self.main.memory.problem = f"what was remembered of {self.SCOPE} is damaged: {error}"
 
     def context(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
         """Say what is shown."""
         self.query_one("#context", Bar).put(left, right)
 
-    def say(self, text: str, *, is_bad: bool = False) -> None:
+    def say(self, text: str, *, is_bad: bool = False, seconds: float = 4.0) -> None:
         """Show a message in the place of the keys for a while."""
         signs = self.main.marks
         mark: list[Piece] = [(f"{signs.event} ", "warn+bold")] if is_bad else []
-        self.query_one(KeyBar).say([*mark, (plain(text), "text")])
+        self.query_one(KeyBar).say([*mark, (plain(text), "text")], seconds)
 
     def read(
         self,
@@ -108,7 +154,12 @@ class Page(Screen[None]):
 
         With `is_new` the store is looked at again; else the last look answers.
         """
-        session = self.main.session
+        session, begun = self.main.session, time.monotonic()
+
+        def took(found: Answer) -> None:
+            if time.monotonic() - begun >= SLOW_S:
+                self.say("read")
+            then(found)
 
         def ask() -> None:
             worker = get_current_worker()
@@ -120,15 +171,35 @@ class Page(Screen[None]):
                     self.app.call_from_thread(self.fail, error)
                 return
             if not worker.is_cancelled:
-                self.app.call_from_thread(then, found)
+                self.app.call_from_thread(took, found)
 
-        return self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
+        made = self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
+        if group not in QUIET:
+            self.set_timer(SLOW_S, lambda: self._still(made))
+        return made
+
+    def _still(self, worker: Worker[None]) -> None:
+        """Say that a question takes long, and how to give it up."""
+        if not worker.is_finished and self.is_current:
+            self._slow = worker
+            self.say("still reading, esc stops", seconds=60.0)
+
+    def stop_reading(self) -> bool:
+        """Give up the question that takes long; False where there is none."""
+        slow, self._slow = self._slow, None
+        if slow is None or slow.is_finished:
+            return False
+        slow.cancel()
+        self.say("stopped; what stands here is as it was")
+        return True
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what nobody expected: the other screens live on."""
-        if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            self.say(f"{type(error).__name__}: {error}", is_bad=True)
+        """Say what nobody expected, and where the rest of it is: the other screens live on."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            kept = keep_fault(self.main.faults, error)
+            where = f"  {kept}" if kept is not None else ""
+            self.say(f"{type(error).__name__}: {error}{where}", is_bad=True, seconds=20.0)
 
     def fail(self, error: ExpdbError) -> None:
         """Say what could not be read, and the next command."""
@@ -136,6 +207,13 @@ class Page(Screen[None]):
         # A long path would push what is said about it off the row.
         message = error.message.replace(self.main.session.store.name, self.main.store_name)
         self.say(f"{message}{hint}", is_bad=True)
+
+    def mark(self, run: str) -> None:
+        """Mark a run, or take its mark away."""
+        chosen = self.main.chosen
+        chosen.toggle(run)
+        if len(chosen) == MOST + 1 and run in chosen:
+            self.say(f"more than {MOST} marked: plots show variants with their spread from here")
 
     def action_copy_id(self) -> None:
         """Copy the id of the run."""
@@ -150,9 +228,13 @@ class Page(Screen[None]):
         self.app.copy_to_clipboard(self.command)
         self.say(f"{self.command}   (copied)")
 
+    def action_filter(self) -> None:
+        """Type a filter, in the list of runs."""
+        self.main.filter_runs()
+
     def action_help(self) -> None:
         """Show the keys and the signs."""
-        self.app.push_screen(HelpScreen(self.KEYS))
+        self.app.push_screen(HelpScreen(self.main.keys.shown(self.SCOPE, self.KEYS)))
 
     def action_baseline(self) -> None:
         """Make the run the baseline; `undo` takes it back."""

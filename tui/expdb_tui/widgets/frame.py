@@ -103,7 +103,8 @@ class KeyBar(Bar):
 
     def pieces(self, width: int) -> Sequence[Piece]:
         """Return the row for a width; whole pairs only."""
-        end: list[Piece] = [("?", "accent"), (" help", "dim")]
+        [(key, said)] = cast("Shared", self.app).keys.shown("everywhere", [("?", "help")])
+        end: list[Piece] = [(key, "accent"), (f" {said}", "dim")]
         if self.message:
             return between(self.message, end, width)
         shown: list[Piece] = []

@@ -33,6 +33,11 @@ class LineView(Widget):
         self._layout_of, self._laid = layout, None
         self.refresh()
 
+    def again(self) -> None:
+        """Lay the rows out again: the signs or colours are other ones."""
+        self._laid = None
+        self.refresh()
+
     def render(self) -> RenderResult:
         """Return nothing: `render_line` draws."""
         return ""

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from expdb_tui.ink import Piece, strip
+from expdb_tui.keys import key
 from expdb_tui.widgets.lineview import Layout, LineView
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ class Pager(LineView, can_focus=True):
     """Rows under a window that moves with the keys and the wheel."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_by(-1)", show=False),
-        Binding("down,j", "scroll_by(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home", "jump(0)", show=False),
-        Binding("end", "jump(-1)", show=False),
+        key("up,k", "scroll_by(-1)", "move.up"),
+        key("down,j", "scroll_by(1)", "move.down"),
+        key("pageup", "page(-1)", "move.page_up"),
+        key("pagedown", "page(1)", "move.page_down"),
+        key("home", "jump(0)", "move.first"),
+        key("end", "jump(-1)", "move.last"),
     ]
 
     class Scrolled(Message):

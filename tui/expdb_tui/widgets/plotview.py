@@ -60,6 +60,11 @@ class PlotView(Widget):
         self.plot, self._drawn = plot, None
         self.refresh()
 
+    def again(self) -> None:
+        """Draw again: the signs or colours are other ones."""
+        self._drawn = None
+        self.refresh()
+
     def render(self) -> RenderResult:
         """Return nothing: `render_line` draws."""
         return ""

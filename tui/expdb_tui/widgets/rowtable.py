@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -19,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from expdb_tui.ink import Piece, strip
+from expdb_tui.keys import key
 
 if TYPE_CHECKING:
     from expdb_tui.shared import Shared
@@ -56,13 +57,13 @@ class RowTable(ScrollView, can_focus=True):
     """Rows under a head, with a cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home", "jump(0)", show=False),
-        Binding("end", "jump(-1)", show=False),
-        Binding("enter", "open", show=False),
+        key("up,k", "move(-1)", "move.up"),
+        key("down,j", "move(1)", "move.down"),
+        key("pageup", "page(-1)", "move.page_up"),
+        key("pagedown", "page(1)", "move.page_down"),
+        key("home", "jump(0)", "move.first"),
+        key("end", "jump(-1)", "move.last"),
+        key("enter", "open", "move.open"),
     ]
     cursor: reactive[int] = reactive(0)
 

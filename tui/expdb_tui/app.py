@@ -203,6 +203,11 @@ class ExpdbApp(Shared):
             self._say("this terminal cannot be lent to a command")
         self.action_reload()
 
+    def action_help_quit(self) -> None:
+        """Say how to leave, on the key that ends other programs: it may be pressed by habit."""
+        if isinstance(self.screen, Page):
+            self.screen.say("q quits")
+
     def _say(self, text: str) -> None:
         if isinstance(self.screen, Page):
             self.screen.say(text, is_bad=True)

@@ -39,9 +39,8 @@ def tui(context: Context, run: str | None, light: bool, serve: bool, port: int) 
         serve_apps(words, port=port, say=context.out.talk)
         return
     is_served = "WebDriver" in context.env.get("TEXTUAL_DRIVER", "")
-    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not is_served and (not has_terminal or context.env.get("TERM") == "dumb"):
-        raise BadInput("the terminal app needs a terminal", hint="expdb ls")
+    if not is_served:
+        _require_terminal(context.env.get("TERM", ""))
     from expdb_tui.app import ExpdbApp
     from expdb_tui.palette import depth_of
     from expdb_tui.session import Session
@@ -62,3 +61,15 @@ def tui(context: Context, run: str | None, light: bool, serve: bool, port: int) 
         run=found,
     )
     app.run()
+
+
+def _require_terminal(term: str) -> None:
+    """Refuse to draw where nothing can be drawn.
+
+    Raises:
+        BadInput: there is no terminal, or one that knows no commands.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput("the terminal app needs a terminal", hint="expdb ls")
+    if term in ("dumb", "unknown"):
+        raise BadInput(f"the terminal app needs a terminal, and TERM is {term}", hint="expdb ls")

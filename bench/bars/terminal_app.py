@@ -34,5 +34,7 @@ def measure(place: Place, options: Options) -> list[Bar]:
         found = [ms for answer in answers for ms in answer[key]]
         bars.append(Bar(what=f"key {key}, {said}", unit="ms CPU", most=KEY_MS, found=found))
     ticks = [answer["tick_ms"] for answer in answers]
-    bars.append(Bar(what=f"a look that finds nothing new, {said}", unit="ms CPU", most=None, found=ticks))
+    bars.append(
+        Bar(what=f"a look that finds nothing new, {said}", unit="ms CPU", most=None, found=ticks)
+    )
     return bars

@@ -97,10 +97,13 @@ def train(clock: Clock, name: str, seed: int, *, until: int = 300, end: str = ""
             run.log({**grown, "sys/cpu_pct": 60.0 + draw.random(), "sys/mem_gb": 1.4}, step=step)
         if step and step % 100 == 0:
             run.log({"val/loss": level + 30 / step - 0.1, "val/ppl": math.exp(level)}, step=step)
-            run.log_text("sample/fox", f"the quick brown fox at {step}: 狐は犬を跳び越えた", step=step)
+            run.log_text(
+                "sample/fox", f"the quick brown fox at {step}: 狐は犬を跳び越えた", step=step
+            )
             evaluate(run, lab.TASKS, level, step, draw)
     if end == "spike":
         run.event(150, "critical", "loss_spike", "train/loss 4.1 is 41 deviations up")
+        run.event(150, "warn", "divergence", "train/loss above its start for 9 steps")
         run.event(176, "warn", "grad_norm", "train/grad_norm 3.3 is 9 times its median")
     if end == "failed":
         run.log({"val/loss": math.nan}, step=until)
@@ -114,7 +117,8 @@ def train(clock: Clock, name: str, seed: int, *, until: int = 300, end: str = ""
 
 LEVELS = {
     "baseline": 1.856, "exp01": 2.028, "exp02_cosine": 1.842, LIVE: 1.859, "exp07_leak": 2.5,
-    "exp03_lr_jump": 3.1, "exp11_日本語の実験": 1.993, "实验12_学习率": 1.851, "exp13_🚀_rocket": 1.72,
+    "exp03_lr_jump": 3.1, "exp11_日本語の実験": 1.993,
+    "实验12_学习率": 1.851, "exp13_🚀_rocket": 1.72,
 }  # fmt: skip
 
 
@@ -157,6 +161,7 @@ def main(top: Path) -> None:
         lab.write(top, "conf/exp/exp01.yaml", lab.G + "optim: {lr: 0.02}\n" + lab.SEEDS)
         live = train(clock, LIVE, 0, until=212, end="live")
     live.settle(wait=True)
+    live._save_status()
     sys.stdout.flush()
     os._exit(0)  # as a run that still trains leaves its files
 

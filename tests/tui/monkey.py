@@ -1,4 +1,4 @@
-"""Keys at odd moments: pressed at random from a seed, several at once, and never a confirmed deed."""
+"""Keys at odd moments: random ones of a seed, several at once, and never a confirmed deed."""
 
 from __future__ import annotations
 

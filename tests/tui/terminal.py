@@ -81,6 +81,7 @@ def terminal(
     """Yield a terminal in which a command runs; when it has ended, its exit code is said there."""
     shown = Terminal(f"expdb-{uuid.uuid4().hex[:12]}")
     env = {"TERM": term, "PYTHONPATH": str(Path(__file__).parents[2]), "LC_ALL": "C.UTF-8"}
+    env |= {"COLUMNS": str(width), "LINES": str(height)}  # as a shell may export them
     said = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
     command = f"env -u COLORTERM -u NO_COLOR {said} {shlex.join(words)}"
     script = f"{command}; echo {END} $?; exec cat"

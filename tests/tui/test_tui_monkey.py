@@ -41,15 +41,27 @@ def play(session: Session, seed: int, monkeypatch: pytest.MonkeyPatch) -> Monkey
         asyncio.run(story())
         assert not troubles.found
         assert digest_of(session.directory) == before, "something was written"
-    except BaseException:
-        print(f"seed {seed}, keys: {' '.join(found[0].pressed)}")
+    except BaseException as error:
+        error.add_note(f"seed {seed}, keys: {' '.join(found[0].pressed)}")
         raise
     return found[0]
 
 
 def test_keys_are_those_of_all_screens() -> None:
     known = set(keys_of_app())
-    assert {"G", "b", "t", "n", "u", "R", "C", "colon", "slash", "tab", "left_square_bracket"} <= known
+    assert {
+        "G",
+        "b",
+        "t",
+        "n",
+        "u",
+        "R",
+        "C",
+        "colon",
+        "slash",
+        "tab",
+        "left_square_bracket",
+    } <= known
     assert "q" not in known
 
 

@@ -52,9 +52,8 @@ def walk(shown: Terminal, top: Path) -> None:
     assert any("val/loss" in line and "noise" in line for line in lines[:4]), "by how much"
     shown.press("1")
     shown.wait_for("best first")
-    shown.press("End")
     shown.press("Escape")
-    shown.wait_for("10 runs")
+    shown.wait_without("best first")
     # The oldest run is of the commit before the code was edited.
     shown.press("End")
     shown.press("G")
@@ -101,10 +100,15 @@ def test_another_size_a_verb_and_the_keys_that_end(lab_folder: Path, tmp_path: P
     words = dict(width=80, height=24, term="xterm-256color")
     with terminal(app_words(), top, **words) as shown:
         shown.wait_for("10 runs")
-        for width, height in ((40, 10), (200, 50), (20, 5), (120, 36)):
-            shown.resize(width, height)
-        lines = shown.wait(lambda lines: "id" in lines[2].split(), "the columns of 120 cells")
-        assert "6 History" in lines[0]
+        for size, drawn in (
+            ((40, 10), "1 Runs  2  3"),
+            ((200, 50), "6 History"),
+            ((20, 5), "expdb  1"),
+        ):
+            shown.resize(*size)
+            shown.wait(lambda lines, drawn=drawn: drawn in lines[0], f"the header of {size}")
+        shown.resize(120, 36)
+        shown.wait(lambda lines: "id" in lines[2].split(), "the columns of 120 cells")
         shown.press("C-c")
         lines = shown.wait_for("q quits")
         assert "q quits" in lines[35], "at the foot, over no data"

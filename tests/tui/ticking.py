@@ -74,7 +74,7 @@ def held() -> dict[str, float]:
     return {
         "rss_mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
         "threads": threading.active_count(),
-        "files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - the folder itself is one
+        "files": len(os.listdir("/proc/self/fd")),
         "objects": len(gc.get_objects()),
     }
 
@@ -112,11 +112,11 @@ async def main(folder: Path, ticks: int) -> dict[int, dict[str, float]]:
             if at == 1 or at % max(1, ticks // 10) == 0:
                 found[at] = held()
                 said = ", ".join(f"{name} {value:,.1f}" for name, value in found[at].items())
-                print(f"tick {at:,}: {said}", file=sys.stderr, flush=True)
+                sys.stderr.write(f"tick {at:,}: {said}\n")
     writer.stdin.close()
     writer.wait(60)
     return found
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))))
+    sys.stdout.write(json.dumps(asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))))

@@ -91,9 +91,7 @@ async def walk(app: ExpdbApp, pilot: Pilot[None]) -> AsyncIterator[str]:
     await rest(app, pilot)
     yield "fold"
     await press(app, pilot, "escape")
-    runs = {
-        (row[0], row[1]): row[2] for row in rows(app, "SELECT experiment, seed, id FROM runs")
-    }
+    runs = {(row[0], row[1]): row[2] for row in rows(app, "SELECT experiment, seed, id FROM runs")}
     app.open_run(runs["baseline", 0])
     await rest(app, pilot)
     screen = app.screen

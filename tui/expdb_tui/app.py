@@ -131,6 +131,8 @@ class ExpdbApp(Shared):
 
     def tick(self) -> None:
         """Look at the store, and let the header's age go on."""
+        if not self.is_running:
+            return  # it is being left, and the screens may be gone already
         page = self.screen
         self._renew_header()
         if isinstance(page, Page) and page.is_mounted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Literal
 
@@ -40,7 +41,7 @@ def tui(context: Context, run: str | None, light: bool, serve: bool, port: int) 
         return
     is_served = "WebDriver" in context.env.get("TEXTUAL_DRIVER", "")
     if not is_served:
-        _require_terminal(context.env.get("TERM", ""))
+        _take_terminal(context.env.get("TERM", ""))
     from expdb_tui.app import ExpdbApp
     from expdb_tui.palette import depth_of
     from expdb_tui.session import Session
@@ -63,8 +64,8 @@ def tui(context: Context, run: str | None, light: bool, serve: bool, port: int) 
     app.run()
 
 
-def _require_terminal(term: str) -> None:
-    """Refuse to draw where nothing can be drawn.
+def _take_terminal(term: str) -> None:
+    """Refuse to draw where nothing can be drawn, and go by the size of the terminal itself.
 
     Raises:
         BadInput: there is no terminal, or one that knows no commands.
@@ -73,3 +74,6 @@ def _require_terminal(term: str) -> None:
         raise BadInput("the terminal app needs a terminal", hint="expdb ls")
     if term in ("dumb", "unknown"):
         raise BadInput(f"the terminal app needs a terminal, and TERM is {term}", hint="expdb ls")
+    # A size that a parent has exported holds only until somebody resizes the window.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)

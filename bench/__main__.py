@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import results, summary
-from bench.bars import bar, declared, plot, sealing, ten_thousand, write_path, writers
+from bench.bars import (
+    bar,
+    declared,
+    plot,
+    sealing,
+    ten_thousand,
+    terminal_app,
+    write_path,
+    writers,
+)
 from bench.bars.bar import Bar
 from bench.environments import Failed, Place, present
 from bench.pairs import Options, Row, Scale
@@ -31,7 +40,7 @@ WORKLOADS = {
 }
 BARS = {
     "write": write_path, "sealing": sealing, "runs": ten_thousand, "declared": declared,
-    "plot": plot, "writers": writers,
+    "plot": plot, "writers": writers, "tui": terminal_app,
 }  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def choice(group: str, name: str, *, is_in_base: bool) -> str:
     """Return the override that chooses an experiment; a base that has the group gets no `+`."""
     quoted = name.replace("\\", "\\\\").replace("'", "\\'")
     plus = "" if is_in_base else "+"
-    is_plain = all(char.isalnum() or char in "_-/." for char in name)
+    is_plain = all(char.isascii() and (char.isalnum() or char in "_-/.") for char in name)
     return f"{plus}{group}={name}" if is_plain else f"{plus}{group}='{quoted}'"
 
 

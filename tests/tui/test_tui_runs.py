@@ -141,8 +141,14 @@ def test_names_and_notes_are_asked_for_and_written(own_session: Session) -> None
         await press(app, pilot, "enter")
         with own_session.reader() as reader:
             assert reader.run(run).notes == ("so so",)
+        await press(app, pilot, "b", "enter")
+        assert rows_of(app)[2].startswith("●"), "Cancel has the focus"
         await press(app, pilot, "b")
+        assert any("Make exp01 the baseline" in line for line in screen_of(app))
+        await press(app, pilot, "tab", "enter")
         assert rows_of(app)[1].startswith("●")
+        await press(app, pilot, "b")
+        assert "is the baseline already" in screen_of(app)[-1]
         await press(app, pilot, "Y")
         assert f"copied {run}" in screen_of(app)[-1]
 

@@ -175,8 +175,8 @@ class ExpdbApp(Living):
 
     def tick(self) -> None:
         """Look at the store, and let the header's age go on."""
-        if not self.screen_stack:
-            return  # the app is ending
+        if not (self.is_running and self.screen_stack):
+            return  # it is being left
         page = self.screen
         self.renew_header()
         if isinstance(page, Page) and page.is_mounted:
@@ -280,6 +280,11 @@ class ExpdbApp(Living):
     def alarm(self, said: str) -> None:
         """Say something bad at the foot."""
         self._say(said)
+
+    def action_help_quit(self) -> None:
+        """Say how to leave, on the key that ends other programs: it may be pressed by habit."""
+        if isinstance(self.screen, Page):
+            self.screen.say("q quits")
 
     def _say(self, text: str, seconds: float = 4.0) -> None:
         if isinstance(self.screen, Page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def tui(
         return
     is_served = "WebDriver" in context.env.get("TEXTUAL_DRIVER", "")
     if not is_served:
-        _require_terminal(context.env.get("TERM", ""))
+        _take_terminal(context.env.get("TERM", ""))
     app = _app(
         context, store, run=found, ground=ground, memory=_memory(context, store, fresh, reset)
     )
@@ -84,8 +85,8 @@ def tui(
         sys.stderr.flush()
 
 
-def _require_terminal(term: str) -> None:
-    """Refuse to draw where nothing can be drawn.
+def _take_terminal(term: str) -> None:
+    """Refuse to draw where nothing can be drawn, and go by the size of the terminal itself.
 
     Raises:
         BadInput: there is no terminal, or one that knows no commands.
@@ -94,6 +95,9 @@ def _require_terminal(term: str) -> None:
         raise BadInput("the terminal app needs a terminal", hint="expdb ls")
     if term in ("dumb", "unknown"):
         raise BadInput(f"the terminal app needs a terminal, and TERM is {term}", hint="expdb ls")
+    # A size that a parent has exported holds only until somebody resizes the window.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
 
 
 def _list_keys(context: Context) -> None:

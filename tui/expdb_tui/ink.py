@@ -10,10 +10,11 @@ terminal from here all the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, set_cell_size, split_text
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -105,6 +106,27 @@ def strip(
         for text, role in found
     ]
     return Strip(segments, width)
+
+
+def wrap(pieces: Sequence[Piece], width: int, indent: int = 0) -> list[list[Piece]]:
+    """Return pieces as rows of at most `width` cells, broken at spaces; further rows begin with
+    `indent` cells of air.
+    """
+    rows: list[list[Piece]] = [[]]
+    left, indent = width, min(indent, width // 2)
+    for text, role in pieces:
+        for word in re.findall(r" *[^ ]+| +$", text):
+            while cell_len(word) > left:
+                is_begun = left < width - (indent if len(rows) > 1 else 0)
+                if not is_begun or cell_len(word.lstrip()) > width - indent:
+                    start, word = split_text(word, left)
+                    rows[-1].append((start, role))
+                rows.append([(" " * indent, "")] if indent else [])
+                left, word = width - indent, word.lstrip() if is_begun else word
+            if word:
+                rows[-1].append((word, role))
+                left -= cell_len(word)
+    return rows
 
 
 def between(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 COOKIE: Final = "expdb-tui"
+HEADERS: Final = {
+    # The page of textual-serve names a font of another machine: it would learn who looks, and the
+    # page would wait for it without a network.
+    "Content-Security-Policy": (
+        "default-src 'self' 'unsafe-inline' data:; connect-src 'self' ws://{host}:{port};"
+        " frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 
 
 def command_of(words: Sequence[str]) -> str:
@@ -41,6 +51,7 @@ def serve(words: Sequence[str], *, port: int, say: Callable[[str], None]) -> Non
             "--serve needs textual-serve", hint="pip install 'expdb-ml[serve]'"
         ) from None
     token = secrets.token_urlsafe(24)
+    headers = {name: text.format(host=HOST, port=port) for name, text in HEADERS.items()}
 
     @web.middleware
     async def guard(
@@ -50,6 +61,8 @@ def serve(words: Sequence[str], *, port: int, say: Callable[[str], None]) -> Non
         if not hmac.compare_digest(given.encode(), token.encode()):
             raise web.HTTPForbidden(text="open the address that expdb tui --serve printed\n")
         response = await handler(request)
+        if not response.prepared:
+            response.headers.update(headers)
         if "token" in request.query and not response.prepared:
             response.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
         return response

@@ -14,6 +14,7 @@ from expdb.query.measure import percent_of
 from expdb.query.results import Outcome
 from expdb.query.seed_compare import eval_outcome
 from expdb.query.seed_results import SeedComparison, SeedMetric
+from expdb_tui.plotting.forest import ASIDE
 
 EVALS = "eval/"
 QUIET = ("layer/", "sys/")
@@ -69,11 +70,12 @@ def evals_of(found: Comparison, seeds: SeedComparison | None) -> list[Measured]:
     """Return the evals, by name."""
     if seeds is not None:
         return [_of_seeds(one) for one in seeds.metrics if _is_eval(one)]
-    return [_of_runs(one) for one in found.evals]
+    return [_of_runs(one) for one in found.evals if not one.key.endswith(ASIDE)]
 
 
 def _is_eval(one: SeedMetric) -> bool:
-    return one.key.startswith(EVALS) and not one.is_objective
+    is_score = one.key.startswith(EVALS) and not one.key.endswith(ASIDE)
+    return is_score and not one.is_objective
 
 
 def _of_runs(one: MetricDiff) -> Measured:

@@ -82,17 +82,19 @@ def _change(
     *,
     is_same: bool = False,
 ) -> list[Piece]:
-    """Return how a value moves from the first run to the other, or its value in each."""
+    """Return how a value moves from the first run to the other; of more the runs of each value."""
     label = fit([(f" {plain(name)}", "text")], name_cells, ellipsis=marks.ellipsis)
     if is_same:
         return [*label, (plain(values[0]), "dim")]
     if len(values) == 2:
         arrow = "->" if marks.rule == "-" else "→"
         return [*label, (f"{plain(values[0])} {arrow} ", "dim"), (plain(values[1]), "text+bold")]
-    out = list(label)
+    out, same = list(label), dict[str, list[int]]()
     for value, place in zip(values, shown.places, strict=True):
-        role = "dim" if value == values[0] else "text"
-        out += [(f"{marks.series[place]} ", f"series{place}"), (f"{plain(value)}  ", role)]
+        same.setdefault(value, []).append(place)
+    for value, places in same.items():
+        out += [(marks.series[place], f"series{place}") for place in places]
+        out.append((f" {plain(value)}  ", "dim" if value == values[0] else "text"))
     return out
 
 

@@ -8,7 +8,7 @@ from expdb.query.results import ABSENT
 from expdb.text import config_value, plain
 from expdb_tui.history.lines import seeds_of
 from expdb_tui.history.reading import Facts
-from expdb_tui.ink import Piece, fit, titled
+from expdb_tui.ink import Piece, cut, fit, titled
 from expdb_tui.marks import Marks
 
 LABEL = 13
@@ -51,7 +51,7 @@ def detail_rows(facts: Facts, width: int, height: int, marks: Marks) -> list[Seq
         out.append(_pair("ended", [(plain(run.reason), "fail")]))
     for note in run.notes[-2:]:
         out.append(_pair("note", [(plain(note), "text")]))
-    return out[:height]
+    return [cut(row, width - 1, marks.ellipsis) for row in out[:height]]
 
 
 def _pair(label: str, value: Sequence[Piece]) -> list[Piece]:

@@ -19,7 +19,7 @@ from expdb_tui.marks import OUTCOME_ROLES, Marks
 from expdb_tui.runs.cells import ROLES
 from expdb_tui.session import now_ms
 
-SEEDS, VALUE, DELTA, AGE = 6, 9, 8, 5
+SEEDS, VALUE, DELTA, AGE = 6, 9, 7, 4
 AT_DELTA, AT_SEEDS, AT_COMMIT, ROOM_FOR_FILES = 64, 50, 96, 59
 EDGES: dict[Sign, str] = {
     "": "  ", "line": "│ ", "first": "├─", "join": "┴─", "end": "╯ ", "across": "──",

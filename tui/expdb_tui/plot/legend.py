@@ -99,23 +99,25 @@ def _head(
 def _events(
     overlay: Overlay, look: LegendLook, width: int, room: int, signs: Marks
 ) -> list[Sequence[Piece]]:
-    found = sorted(
+    found = [
         (event.step, entry.place, event)
         for entry in overlay.entries
         if entry.run not in look.hidden
         for event in entry.events
-    ) if room >= 2 else []  # fmt: skip
+    ] if room >= 2 else []  # fmt: skip
+    found.sort(key=lambda one: one[:2])
     if not found:
         return []
     out: list[Sequence[Piece]] = [
         [], titled([(" ", ""), ("Events", "text+bold")], width, signs.rule),
     ]  # fmt: skip
     shown = found if len(found) < room else found[: room - 1]
+    wide = min(14, max(cells(plain(event.rule)) for _, _, event in shown)) if shown else 0
     for step, place, event in shown:
         sign = signs.nonfinite if event.rule == NON_FINITE else signs.event
         line: list[Piece] = [
             (f" {sign} ", f"series{place}+bold"), (f"{step:<7,} ", "text"),
-            (f"{plain(event.rule)}  ", "text"), (plain(event.message), "dim"),
+            *fit([(plain(event.rule), "text")], wide), ("  ", ""), (plain(event.message), "dim"),
         ]  # fmt: skip
         out.append(fit(line, width, ellipsis=signs.ellipsis))
     if len(found) > len(shown):

@@ -17,6 +17,8 @@ from expdb_tui.marks import OUTCOME_ROLES, Marks
 VALUES = 18
 """Cells of both values and the sign."""
 WIDEST_NAME = 18
+ASIDE = ("_stderr", "/chance", "/n")
+"""Ends of the keys of an evaluation that are no scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ def forest_rows(
     wide = min(WIDEST_NAME, max((cells(plain(row.name)) for row in rows), default=0))
     across = max(9, width - wide - VALUES - 4)
     across -= 1 - across % 2
+    if all(row.base is None for row in rows):
+        return _score_rows(rows, wide, across, width, signs, ascii=ascii)
     reach = _round(max((row.reach for row in rows), default=0.0))
     out: list[list[Piece]] = []
     for row in rows:
@@ -70,6 +74,23 @@ def forest_rows(
         (" " * max(1, across - middle - 1 - len(right)) + right, "faint"),
     ]
     return [*out, fit(scale, width)] if rows else []
+
+
+def _score_rows(
+    rows: Sequence[Row], wide: int, across: int, width: int, signs: Marks, *, ascii: bool
+) -> list[list[Piece]]:
+    """Return each score as a bar from 0 to 1, where all are such: there is nothing to compare."""
+    is_share = all(row.value is None or 0 <= row.value <= 1 for row in rows)
+    out: list[list[Piece]] = []
+    for row in rows:
+        name = fit([(plain(row.name), "text")], wide, ellipsis=signs.ellipsis)
+        full = round((row.value or 0.0) * across) if is_share else 0
+        bar: list[Piece] = [
+            (("=" if ascii else "━") * full, "accent"), (signs.rule * (across - full), "rule"),
+        ]  # fmt: skip
+        line = bar if is_share else [(" " * across, "")]
+        out.append(fit([(" ", ""), *name, ("  ", ""), *line, *_values(row, signs)], width))
+    return out
 
 
 def _round(reach: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from expdb.index.reader import Reader
 from expdb.model import Run
@@ -13,13 +13,11 @@ from expdb.query.measure import Measure, eval_diffs
 from expdb.text import plain
 from expdb_tui.ink import Piece, titled
 from expdb_tui.marks import Marks
-from expdb_tui.plotting.forest import Row, forest_rows
+from expdb_tui.plotting.forest import ASIDE, Row, forest_rows
 from expdb_tui.plotting.radar import MOST_AXES, Polygon, above_chance, fits, radar_rows
 from expdb_tui.run.facts import Facts
 from expdb_tui.run.tab import Tab
 from expdb_tui.widgets.lineview import Rows
-
-ASIDE: Final = ("_stderr", "/chance", "/n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

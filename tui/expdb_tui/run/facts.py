@@ -12,12 +12,13 @@ from expdb.query.kin import base_of
 from expdb.query.media import RunMedia, media_of
 from expdb.query.paging import PageRow, RunOrder, order_of, page_of
 from expdb.query.tail import LogTail
+from expdb_tui.plotting import forest
 from expdb_tui.plotting.axis import is_log_by_nature
 
 LAYER, SYSTEM, EVAL = "layer/", "sys/", "eval/"
 NEXT = ("grad_norm", "lr", "tokens_per_s")
 """What is looked at after the objective, in this order."""
-ASIDE = ("_stderr", "/chance", "/n", "train/tokens")
+ASIDE = (*forest.ASIDE, "train/tokens")
 """Ends of names of series that no plot is for."""
 
 

@@ -9,13 +9,15 @@ from typing import ClassVar, Final
 from expdb.query.tail import LogTail
 from expdb.signs import to_ascii
 from expdb.text import plain
-from expdb_tui.ink import Piece
+from expdb_tui.ink import Piece, wrap
 from expdb_tui.run.facts import Facts
 from expdb_tui.run.tab import Tab
 from expdb_tui.widgets.lineview import Rows
 
 LINES: Final = 2_000
 """So many of the last lines are held."""
+END: Final = 1_000_000
+"""A row behind the last one."""
 TIMES: Final = re.compile(
     r"^(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*Z?\]?|\[?\d\d:\d\d:\d\d[.,\d]*\]?)(\s+)"
 )
@@ -46,7 +48,7 @@ class LogTab(Tab):
         """Show the end of the log; of a live run follow it."""
         pager = self.screen.show_text()
         pager.follows = self.facts.is_alive
-        pager.show(lambda width, height: self._rows())
+        pager.show(self._rows)
         self.refresh()
 
     def refresh(self) -> None:
@@ -66,16 +68,17 @@ class LogTab(Tab):
             self._tail, lines = found
             self._lines = (self._lines + lines)[-LINES:]
             pager = self.screen.show_text()
-            pager.show(
-                lambda width, height: self._rows(), top=len(self._lines) if is_first else None
-            )
+            pager.show(self._rows, top=END if is_first else None)
             self.screen.say_tabs()
 
         self.read(ask, take)
 
-    def _rows(self) -> Rows:
-        ascii = self.screen.main.is_ascii
-        return [log_row(to_ascii(line) if ascii else line) for line in self._lines]
+    def _rows(self, width: int, height: int) -> Rows:
+        ascii, out = self.screen.main.is_ascii, list[Sequence[Piece]]()
+        for line in self._lines:
+            indent = len(line) - len(line.lstrip()) + 3
+            out += wrap(log_row(to_ascii(line) if ascii else line), width - 1, indent)
+        return out
 
     def tail(self) -> Sequence[Piece]:
         """Say whether the end is followed."""

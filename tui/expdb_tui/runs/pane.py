@@ -57,9 +57,11 @@ class PreviewPane(Vertical):
         app = cast("Shared", self.app)
         title, tail = title_of(preview, app.marks)
         self.query_one("#preview-title", LineView).show(
-            lambda width, height: [titled([(" ", ""), *title], width, app.marks.rule, tail)]
+            lambda width, height: [titled([(" ", ""), *title], width - 1, app.marks.rule, tail)]
         )
         self.query_one("#preview-plot", PlotView).show(plot_of(preview))
         self.query_one("#preview-text", LineView).show(
-            lambda width, height: change_rows(preview, width, height, app.marks, ascii=app.is_ascii)
+            lambda width, height: change_rows(
+                preview, width - 1, height, app.marks, ascii=app.is_ascii
+            )
         )

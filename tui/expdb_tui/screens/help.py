@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 
 from expdb.query.results import Outcome
 from expdb.signs import STATE_GLYPHS
-from expdb_tui.ink import Piece, fit
+from expdb_tui.ink import Piece, fit, width_of
 from expdb_tui.marks import OUTCOME_ROLES
 from expdb_tui.runs.cells import ROLES
 from expdb_tui.widgets.lineview import LineView
@@ -38,6 +38,13 @@ STATES = (
 )
 
 
+WORDS = {
+    Outcome.BETTER: "better",
+    Outcome.WORSE: "worse",
+    Outcome.NO_DIFFERENCE: "inside the noise",
+}
+
+
 class HelpScreen(ModalScreen[None]):
     """One page of help."""
 
@@ -46,7 +53,7 @@ class HelpScreen(ModalScreen[None]):
     ]
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen LineView { width: 76; height: 24; max-width: 100%; max-height: 100%; }
+    HelpScreen LineView { width: 84; height: 24; max-width: 100%; max-height: 100%; }
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -63,39 +70,47 @@ class HelpScreen(ModalScreen[None]):
 
     def _rows(self, width: int, height: int) -> list[list[Piece]]:
         app = cast("Shared", self.app)
-        left: list[list[Piece]] = [[("This screen", "text+bold")]]
-        left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in self._keys]
-        left += [[], [("Everywhere", "text+bold")]]
-        everywhere = app.keys.shown("everywhere", EVERYWHERE)
-        left += [[(f"{key:<8}", "accent"), (name, "text")] for key, name in everywhere]
-        right: list[list[Piece]] = [[("States", "text+bold")]]
-        for state in STATES:
-            look = STATE_GLYPHS[state]
-            sign = look.ascii if app.is_ascii else look.glyph
-            right.append([(f"{sign}  ", ROLES[look.colour]), (state, "text")])
-        right += [[], [("Against the baseline", "text+bold")]]
-        words = {
-            Outcome.BETTER: "better, beyond the noise",
-            Outcome.WORSE: "worse, beyond the noise",
-            Outcome.NO_DIFFERENCE: "inside the noise",
-        }
-        for outcome, word in words.items():
-            right.append(
-                [(f"{app.marks.outcomes[outcome]}  ", OUTCOME_ROLES[outcome]), (word, "text")]
-            )
-        right += [
-            [(f"{app.marks.live}  ", "faint"), ("taken at the same step", "text")],
-            [(f"{app.marks.series[0]}  ", "series0"), ("the baseline", "text")],
-            [("!  ", "warn"), ("warnings; ", "text"), ("critical", "fail")],
+        blocks = [
+            _keys("This screen", self._keys),
+            _keys("Everywhere", app.keys.shown("everywhere", EVERYWHERE)),
+            _signs(app),
         ]
-        half = (width - 4) // 2
+        wide = [max(map(width_of, block)) for block in blocks]
+        gap = max(1, min(5, (width - 4 - sum(wide)) // 2))
         rows: list[list[Piece]] = [[]]
-        for at in range(max(len(left), len(right))):
-            one = left[at] if at < len(left) else []
-            other = right[at] if at < len(right) else []
-            rows.append([("  ", ""), *fit(one, half), *fit(other, half)])
+        for at in range(max(map(len, blocks))):
+            row: list[Piece] = [("  ", "")]
+            for block, cells in zip(blocks, wide, strict=True):
+                row += [*fit(block[at] if at < len(block) else [], cells), (" " * gap, "")]
+            rows.append(row)
         return rows[:height]
 
     def action_leave(self) -> None:
         """Go back."""
         self.dismiss()
+
+
+def _keys(title: str, keys: Keys) -> list[list[Piece]]:
+    wide = max(4, *(len(key) + 2 for key, _ in keys))
+    return [
+        [(title, "text+bold")],
+        *([(f"{key:<{wide}}", "accent"), (name, "text")] for key, name in keys),
+    ]
+
+
+def _signs(app: Shared) -> list[list[Piece]]:
+    out: list[list[Piece]] = [[("States", "text+bold")]]
+    for state in STATES:
+        look = STATE_GLYPHS[state]
+        sign = look.ascii if app.is_ascii else look.glyph
+        out.append([(f"{sign}  ", ROLES[look.colour]), (state, "text")])
+    out += [[], [("To the baseline", "text+bold")]]
+    for outcome, word in WORDS.items():
+        sign = app.marks.outcomes[outcome]
+        out.append([(f"{sign}  ", OUTCOME_ROLES[outcome]), (word, "text")])
+    return [
+        *out,
+        [(f"{app.marks.live}  ", "faint"), ("at the same step", "text")],
+        [(f"{app.marks.series[0]}  ", "series0"), ("the baseline", "text")],
+        [("!  ", "warn"), ("warnings; ", "text"), ("critical", "fail")],
+    ]

@@ -31,7 +31,9 @@ from expdb_tui.ink import Piece
 from expdb_tui.keys import key
 from expdb_tui.marks import MOST
 from expdb_tui.memory import Said, Wrong
+from expdb_tui.screens.change import BaselineChange, baseline_shown, read_change
 from expdb_tui.screens.help import HelpScreen
+from expdb_tui.widgets.dialog import CONFIRMED, Dialog
 from expdb_tui.widgets.frame import Bar, Header, KeyBar
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.plotview import PlotView
@@ -237,16 +239,30 @@ class Page(Screen[None]):
         self.app.push_screen(HelpScreen(self.main.keys.shown(self.SCOPE, self.KEYS)))
 
     def action_baseline(self) -> None:
-        """Make the run the baseline; `undo` takes it back."""
-        run, session = self.run_here, self.main.session
+        """Show what would be measured against the run, and make it the baseline if confirmed."""
+        run, session, head = self.run_here, self.main.session, self.main.head
         if run is None:
             return
 
         def write(reader: Reader) -> str:
-            done = set_baseline(reader, lookup(reader, run), worktree=session.worktree_of())
-            return "it is the baseline already" if done.op is None else "baseline set"
+            set_baseline(reader, lookup(reader, run), worktree=session.worktree_of())
+            return ""
 
-        self._write(write, f"baseline is {session.short(run)}; take it back: expdb undo")
+        def answered(answer: str | None) -> None:
+            if answer == CONFIRMED:
+                said = f"baseline is {session.short(run)}; take it back: expdb undo"
+                self._write(write, said)
+
+        def take(change: BaselineChange) -> None:
+            if change.is_set:
+                self.say(f"{session.short(run)} is the baseline already")
+            else:
+                self.app.push_screen(Dialog(baseline_shown(change)), answered)
+
+        def ask(reader: Reader) -> BaselineChange:
+            return read_change(reader, run, head=head)
+
+        self.read(ask, take, group="plan", is_new=True)
 
     def action_tag(self) -> None:
         """Ask for a name, and give it to the run."""

@@ -21,13 +21,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from expdb.text import cells, plain
-from expdb_tui.ink import Piece, fit, strip, width_of
+from expdb_tui.ink import Piece, fit, strip, width_of, wrap
 from expdb_tui.widgets.pager import Pager
 
 if TYPE_CHECKING:
     from expdb_tui.shared import Shared
 
 WIDEST: Final = 86
+AROUND: Final = 6
+"""Cells of the border and the air at both sides."""
 LEAST_LABEL: Final = 9
 CONFIRMED: Final = "confirmed"
 CANCELLED: Final = ""
@@ -54,12 +56,14 @@ class PlanShown:
     keys: Sequence[tuple[str, str]] = ()
     """Further keys and what they say; the dialog ends with the key."""
 
-    def rows(self) -> list[Sequence[Piece]]:
-        """Return the plan as rows."""
+    def rows(self, width: int) -> list[Sequence[Piece]]:
+        """Return the plan as rows of at most `width` cells; nothing of it is cut."""
         wide = max([LEAST_LABEL, *(cells(label) + 2 for label, _ in self.pairs)])
-        out: list[Sequence[Piece]] = [list(self.title), []]
+        out: list[Sequence[Piece]] = [*wrap(self.title, width), []]
         for label, value in self.pairs:
-            out.append([*fit([(plain(label), "dim")], wide), *value])
+            first, *more = wrap(value, max(8, width - wide))
+            out.append([*fit([(plain(label), "dim")], wide), *first])
+            out += [[(" " * wide, ""), *row] for row in more]
         return out
 
 
@@ -163,10 +167,9 @@ class Dialog(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Show the plan, with the focus on Cancel."""
-        rows = self.plan.rows()
         view = self.query_one("#plan", Pager)
         view.can_focus = False
-        view.show(lambda width, height: rows)
+        view.show(lambda width, height: self.plan.rows(width))
         self.query_one(Buttons).focus()
         app = cast("Shared", self.app)
         if not app.palette.bg:
@@ -183,9 +186,10 @@ class Dialog(ModalScreen[str]):
     def _lay_out(self) -> None:
         width, height = self.app.size
         box = self.query_one("#dialog")
-        box.styles.width = min(max(20, width - 4), WIDEST)
+        wide = min(max(20, width - 4), WIDEST)
+        box.styles.width = wide
         # Border, one row of air above, and the buttons with a row above and below.
-        box.styles.height = min(len(self.plan.rows()) + 6, max(9, height - 2))
+        box.styles.height = min(len(self.plan.rows(wide - AROUND)) + 6, max(9, height - 2))
 
     def on_key(self, event: events.Key) -> None:
         """End with one of the plan's own keys."""

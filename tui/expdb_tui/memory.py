@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from expdb.errors import Corrupt
 from expdb.store.files import read_json, reason, write_json
@@ -21,6 +21,16 @@ FORMAT: Final = 1
 Kind = TypeVar("Kind")
 Said = Mapping[str, Any]
 """What one screen remembers; its values are of any kind, as a file may hold anything."""
+
+
+class Look(Protocol):
+    """A screen that has a look of its own."""
+
+    def remember(self) -> Said:
+        """Return what of this look is to be there again next time."""
+
+    def relook(self) -> None:
+        """Draw with other signs, or on another ground."""
 
 
 class Wrong(ValueError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.app import App
 
@@ -21,13 +20,10 @@ from expdb_tui.chosen import Chosen
 from expdb_tui.keys import KeyNames
 from expdb_tui.life import Life
 from expdb_tui.marks import Marks, marks
-from expdb_tui.memory import Memory
+from expdb_tui.memory import Look, Memory
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 from expdb_tui.session import Session, now_ms
 from expdb_tui.window import Window
-
-if TYPE_CHECKING:
-    from expdb_tui.screens.page import Page
 
 
 class Shared(App[None]):
@@ -50,7 +46,7 @@ class Shared(App[None]):
         self.memory = memory
         self.faults: Path | None = None
         """Where what nobody expected is written down."""
-        self.pages: dict[str, Page] = {}
+        self.pages: dict[str, Look] = {}
         """The screens that were shown, each by its scope."""
         self.is_ascii = ascii
         self.marks: Marks = marks(ascii)

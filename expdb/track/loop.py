@@ -181,7 +181,8 @@ class Loop:
             self._stop_if(self._engine.world == 1 and bool(self._stop.name))
             is_wanted |= self._acting.has_new_best(step)
             if self._acting.actions.table:
-                followed = self._acting.follow(agreed(self._engine, self._flags()).due)
+                due = Asked(due=self._acting.asked())  # a request of `ctl` waits for its border
+                followed = self._acting.follow(agreed(self._engine, due.flat()).due)
                 if followed.again:
                     return
                 is_wanted |= followed.save

@@ -205,7 +205,7 @@ class Acting:
         loop, step = self._state.loop, self._training.step
         best = 0
         if self._is_first and due.action["restore"] == "best":
-            best = max((one for one in self._run.best_steps() if one <= step), default=0)
+            best = max(self._run.best_steps(due.rule), default=0)
         [best] = told(self._engine, best)
         loop.end_at, loop.restore_at = step, best or None
         rest = f"; the weights will be those of step {best}" if best else ""

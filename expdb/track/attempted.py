@@ -191,9 +191,9 @@ class Attempted:
         """Tell whether a rule wants an update not to be taken."""
         return self._watching.would_skip(step, keys, values)
 
-    def best_steps(self) -> set[int]:
-        """Return the best evaluations by the means of rules that bring back the best."""
-        return self._watching.best_steps()
+    def best_steps(self, rule: str = "") -> set[int]:
+        """Return the best evaluations by the means of rules that bring back the best, or of one."""
+        return self._watching.best_steps(rule)
 
 
 def _needed(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from expdb.track import rng
 from expdb.track.scalars import on_host
 from expdb.track.state import eval_mode
+from expdb.track.throughput import due_between
 
 if TYPE_CHECKING:
     from expdb.model import Objective
@@ -44,6 +45,10 @@ class Evaluations:
             return False
         began = step == 0 or self.is_fork
         return began or step == end or (self.every is not None and step % self.every == 0)
+
+    def num_due(self, after: int, upto: int) -> int:
+        """Return how many evaluations there are behind a step, up to another."""
+        return due_between(self.every, after, upto) if self.there_are else 0
 
     def run(self, step: int) -> dict[str, Any]:
         """Evaluate the weights of a step and return the metrics, on the host."""

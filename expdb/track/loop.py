@@ -22,7 +22,7 @@ from expdb.track.intervene import NONE, Intervention, skip_words
 from expdb.track.readings import Readings
 from expdb.track.saving import Saving
 from expdb.track.signals import StopRequest
-from expdb.track.throughput import Delayed, due_between
+from expdb.track.throughput import Delayed
 from expdb.track.update import Engine, Precision, Result, Update
 from expdb.track.watched import watch_of
 
@@ -42,7 +42,7 @@ class Loop:
     it runs at step 0, every `eval_every` steps and at the end, in eval mode, without gradients. A
     checkpoint is written every `save_every` steps, every `save_every_s` seconds, and at the end.
     SIGTERM and SIGUSR1: checkpoint at the next border, state preempted, exit 143. What `expdb ctl`
-    asks for is done at the next border too.
+    asks for is done at the next border too, and what rules do (docs/monitoring.md).
 
     Raises:
         BadInput: a value makes no sense, or the state has no loader or no optimizer.
@@ -191,7 +191,8 @@ class Loop:
             self._stop_if(self._engine.world == 1 and bool(self._stop.name))
             is_wanted |= self._acting.has_new_best(step)
             if self._acting.actions.table:
-                followed = self._acting.follow(agreed(self._engine, self._flags()).due)
+                own = Asked(due=self._acting.asked())  # a request of `ctl` waits for its border
+                followed = self._acting.follow(agreed(self._engine, own.flat()).due)
                 if followed.again:
                     return
                 is_wanted |= followed.save
@@ -326,11 +327,7 @@ class Loop:
 
     def _num_due(self, after: int, upto: int) -> tuple[int, int]:
         """Return how many evaluations and saves there are between two steps."""
-        evals = due_between(self._evaluations.every, after, upto)
-        return (
-            evals if self._evaluations.there_are else 0,
-            due_between(self._saving.every, after, upto),
-        )
+        return self._evaluations.num_due(after, upto), self._saving.num_due(after, upto)
 
     @contextmanager
     def _phase(self, text: str) -> Iterator[None]:

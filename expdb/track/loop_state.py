@@ -80,7 +80,10 @@ class LoopState:
         return {name: getattr(self, name) for name in saved}
 
     def from_plain(self, saved: Mapping[str, Any]) -> None:
-        """Take the saved values; names this version does not know are left out."""
+        """Take the saved values; names this version does not know are left out, and what an older
+        one did not save is as at the beginning.
+        """
+        fresh = LoopState()
+        for one in fields(self):
+            setattr(self, one.name, saved.get(one.name, getattr(fresh, one.name)))
         self.device_tokens = None
-        for name in {one.name for one in fields(self)} & set(saved):
-            setattr(self, name, saved[name])

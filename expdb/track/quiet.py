@@ -186,7 +186,7 @@ class QuietRun(Watchable):
         """Return False: rank 0 decides."""
         return False
 
-    def best_steps(self) -> set[int]:
+    def best_steps(self, rule: str = "") -> set[int]:
         """Return nothing: rank 0 knows."""
         return set()
 

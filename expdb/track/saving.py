@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from expdb.errors import BadInput, ExpdbError
+from expdb.track.throughput import due_between
 
 if TYPE_CHECKING:
     from expdb.track.quiet import QuietRun
@@ -41,6 +42,10 @@ class Saving:
     def is_multiple(self, step: int) -> bool:
         """Tell whether the steps between checkpoints want one here."""
         return self.every is not None and step % self.every == 0
+
+    def num_due(self, after: int, upto: int) -> int:
+        """Return how many checkpoints there are behind a step, up to another."""
+        return due_between(self.every, after, upto)
 
     def is_overdue(self) -> bool:
         """Tell whether the seconds between checkpoints have passed."""

@@ -111,12 +111,12 @@ class Watching:
         with self._lock:
             return self._monitor.would_fire(self._actions.skipping, step, keys, values, now_ms)
 
-    def best_steps(self) -> set[int]:
-        """Return the best evaluations, of rules that may bring them back."""
+    def best_steps(self, rule: str = "") -> set[int]:
+        """Return the best evaluations, of rules that may bring them back, or of one of them."""
         if not self._actions.restoring:
             return set()
         with self._lock:
-            return self._monitor.best_steps(self._actions.restoring)
+            return self._monitor.best_steps({rule} if rule else self._actions.restoring)
 
     def look_at_clock(self) -> None:
         """Say that a step is overdue; not while the loop is busy between two steps."""

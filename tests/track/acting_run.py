@@ -45,6 +45,7 @@ class Trained:
         save_every: int | None = 4,
         nan_at: int | None = None,
         at_step: Any = lambda loop, run: None,
+        at_eval: Any = lambda step, run: None,
         **given: Any,
     ) -> None:
         torch.manual_seed(70 if given.get("resume") else 1)
@@ -59,10 +60,15 @@ class Trained:
         )  # fmt: skip
         self.taken: list[tuple[int, list[int]]] = []
         self.code: Any = 0
+
+        def evaluate(step: int) -> dict[str, float]:
+            at_eval(step, self.run)
+            return {"val/loss": (values or {}).get(step, 2.0)}
+
         loop = self.loop = expdb.Loop(
             self.run, self.state, max_steps=steps, accum=ACCUM, save_every=save_every,
             eval_every=1 if values else 4,
-            evaluate=lambda k: {"val/loss": (values or {}).get(k, 2.0)},
+            evaluate=evaluate,
         )  # fmt: skip
         try:
             with self.run:

@@ -309,3 +309,20 @@ def test_early_stop_goes_on_over_a_resume(store: Path) -> None:
     assert second.loop.step == 14
     whole = Trained(store, **given)
     assert same(second.weights, whole.weights)
+
+
+def test_a_request_that_comes_during_an_evaluation_is_not_lost(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expdb.track.control.LOOK_S", 0.0)
+    asked = []
+
+    def ask(step: int, run: Any) -> None:
+        if step == 4:
+            asked.append(control.request(run.layout, 1, "save"))
+
+    run = Trained(store, ["note"], save_every=None, at_eval=ask, steps=8)
+    answer = control.answer(run.run.layout, asked[0])
+    assert answer is not None
+    assert (answer.step, answer.ok, answer.outcome) == (5, True, "checkpoint saved")
+    assert [one.step for one in run.read.checkpoints] == [5, 8]

@@ -124,7 +124,9 @@ def test_no_key_is_written_or_said(
     web.answers = [(500, f"no {web.url()}".encode())] * 2
     named = {"team": TEAM, "file": {"kind": "webhook", "url_file": str(tmp_path / "hook")}}
     with begun(tmp_path / "runs", notify=named) as run:
-        run.alert("look", step=3)
+        run.alert(f"look at {web.url()} or {KEY}", step=3)
+        run.note(f"posted to {web.url()}")
+        run.log_text("said", web.url(), step=3)
         assert web.arrived.wait(20)
     assert len(web.got) >= 2
     assert KEY not in capfd.readouterr().err

@@ -2,7 +2,7 @@
 
     critical: loss_spike at step 151 of e7s5 exp03_lr_jump
     train/loss 9.213, z 31.2 > 6
-    train/loss 9.213, threshold 2.31
+    value 31.20, threshold 6.000
     do: wait for it to come back; else go back and skip its batches
     cause: a bad batch, or too high a rate
     expdb resume e7s5@100 --lr-scale 0.5

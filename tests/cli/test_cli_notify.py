@@ -129,6 +129,7 @@ def test_words_that_make_no_sense_together(here, words, said) -> None:
     assert said in done.err
 
 
+@pytest.mark.slow
 def test_one_look_tells_what_nobody_was_told(declared, own_lab, mine, monkeypatch, web) -> None:
     monkeypatch.setenv("EXPDB_TEAM_URL", web.url())
     assert mine("events", "--watch", "--notify", "--once").code == 0

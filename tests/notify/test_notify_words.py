@@ -19,7 +19,7 @@ LINE: dict[str, Any] = {
 TEXT = """\
 warn: loss_spike at step 151 of e7s5 exp03
 train/loss 9.2, z 31 > 6
-train/loss 9.213, threshold 2.310
+value 9.213, threshold 2.310
 do: go back
 cause: a bad batch
 expdb resume e7s5@100 --lr-scale 0.5"""

@@ -142,6 +142,7 @@ def test_one_look_tells_what_nobody_was_told(declared, own_lab, mine, monkeypatc
     assert "critical: run_failed at step 20 of" in web.texts[0]
     assert len((declared / "told.jsonl").read_text().splitlines()) == 3
     assert mine("events", "--watch", "--notify", "--once").err == ""
+    assert mine("fsck").code == mine("gc", "--dry-run").code == 0
     own_lab.train("later,0,nan,nan,0.003,fail")
     web.answers = [(500, b"")]
     done = mine("events", "--watch", "--notify", "--once")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from expdb.errors import BadInput
@@ -79,6 +79,26 @@ def address_of(channel: Channel, reach: Reach) -> str:
 def hidden(said: str, address: str) -> str:
     """Return what another side said in one line, without the address or a telling part of it."""
     return plain(" ".join(Redactor(_parts(address)).text(said).split()))
+
+
+def named_secrets(section: Any, env: Mapping[str, str]) -> set[str]:
+    """Return what no text of a run may have: the addresses that its channels name, as far as they
+    can be read; a section that makes no sense is refused elsewhere.
+    """
+    found: set[str] = set()
+    for body in section.values() if isinstance(section, Mapping) else ():
+        if not isinstance(body, Mapping):
+            continue
+        named, path = body.get("url_env"), body.get("url_file")
+        said = env.get(named, "").strip() if isinstance(named, str) else ""
+        if isinstance(path, str) and path:
+            try:
+                said = Path(path).expanduser().read_bytes()[:MAX_BYTES].decode("utf-8", "replace")
+            except (OSError, ValueError, RuntimeError):
+                continue
+        for address in said.split("\n"):
+            found |= _parts(address.strip()) if "://" in address else set()
+    return found
 
 
 def _parts(address: str) -> set[str]:

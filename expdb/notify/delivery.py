@@ -21,7 +21,7 @@ from expdb.notify import sending
 from expdb.notify.address import Reach
 from expdb.notify.channel import Channel
 from expdb.notify.item import Item
-from expdb.notify.ledger import Ledger, Posts, Told
+from expdb.notify.ledger import SKEW_MS, Ledger, Posts, Told
 from expdb.notify.post import Post, merged, post_of
 from expdb.notify.source import Source
 from expdb.store.files import reason
@@ -76,19 +76,23 @@ class Delivery:
                 self._ledger.save_posts(posts)
         return posts.since_ms or self._now_ms()
 
+    def adopt(self, source: Source) -> None:
+        """Take on a run from here on, whatever clocks say; one that is known stays as it is."""
+        told = self._ledger.told(source.run)
+        if not told.is_kept:
+            told.at = source.num_bytes
+            self._ledger.save_told(source.run, told)
+
     def waiting(self, sources: Sequence[Source]) -> list[Item]:
         """Return what is to be told and is not, by run in the order in which it came about."""
-        since_ms = self._ledger.posts().since_ms
+        since_ms = self._ledger.posts().since_ms - SKEW_MS
         found: list[Item] = []
         for source in sources:
-            fresh = [
-                one
-                for one in list(source.items)
-                if one.created_at_ms >= since_ms and self.channel.takes(one)
-            ]
+            wanted = [one for one in list(source.items) if self.channel.takes(one)]
             # Most is known to be told; the file is read for what is not.
-            fresh = _left(fresh, self._ledger.seen(source.run))
-            found += _left(fresh, self._ledger.told(source.run)) if fresh else []
+            seen = self._ledger.seen(source.run)
+            if wanted and (seen is None or _left(wanted, seen, since_ms)):
+                found += _left(wanted, self._ledger.told(source.run), since_ms)
         return found
 
     def round(self, sources: Sequence[Source], *, force: bool = False) -> Round:
@@ -107,13 +111,13 @@ class Delivery:
         waiting = self.waiting(sources)  # another process may have told some meanwhile
         posts, now_ms = self._ledger.posts(), self._now_ms()
         num_posts = num_told = 0
-        wait_ms = (posts.asked_until_ms if force else posts.not_before_ms) - now_ms
+        wait_ms = posts.hold_ms(now_ms, is_forced=force)
         if waiting and wait_ms > 0:
             return self._stopped(posts, now_ms, 0, 0, len(waiting), wait_ms)
         while waiting:
             room = posts.room(now_ms, self.channel.per_minute)
             if not room:
-                wait_ms = posts.wait_ms(now_ms)
+                wait_ms = posts.until_room_ms(now_ms)
                 return self._stopped(posts, now_ms, num_posts, num_told, len(waiting), wait_ms)
             post = self._next(waiting, room)
             answer = self._send(self.channel, post, self.reach)
@@ -165,8 +169,13 @@ class Delivery:
         return int(self._clock() * 1000)
 
 
-def _left(items: Sequence[Item], told: Told) -> list[Item]:
-    """Return what of one run is not told."""
-    return [
-        one for one in items if (one.notice not in told.notices if one.notice else one.at > told.at)
-    ]
+def _left(items: Sequence[Item], told: Told, since_ms: int) -> list[Item]:
+    """Return what of one run is news and not told."""
+    return [one for one in items if _is_left(one, told, since_ms)]
+
+
+def _is_left(item: Item, told: Told, since_ms: int) -> bool:
+    is_new = item.created_at_ms >= since_ms
+    if item.notice:
+        return is_new and item.notice not in told.notices
+    return item.at > told.at and (is_new or told.is_kept)

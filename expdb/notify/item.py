@@ -53,11 +53,12 @@ class Item:
 
     @property
     def measured(self) -> str:
-        """The value and what it was compared with: `train/loss 9.213, threshold 2.31`."""
-        if math.isnan(self.value):
+        """What was compared with what: `value 7.615, threshold 6.000`. Of a spike that is the
+        number of its deviations: what the metric was stands in the message.
+        """
+        if math.isnan(self.value) or math.isnan(self.threshold):
             return ""
-        said = f"{self.key or 'value'} {metric(self.value)}"
-        return said if math.isnan(self.threshold) else f"{said}, threshold {metric(self.threshold)}"
+        return f"value {metric(self.value)}, threshold {metric(self.threshold)}"
 
     def facts(self) -> dict[str, Any]:
         """Return it as strict JSON has it."""

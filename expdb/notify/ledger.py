@@ -33,6 +33,9 @@ from expdb.store.layout import StoreLayout, encode_name
 WINDOW_MS: Final = 61_000
 """A minute, and what two clocks and the way to the other side may make of it."""
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 2_000, 300_000
+MAX_ASKED_MS: Final = 3_600_000
+SKEW_MS: Final = 60_000
+"""So far two clocks may be apart: what was a minute before the first use is news too."""
 MAX_NOTICES: Final = 1_000
 
 
@@ -56,9 +59,16 @@ class Posts:
         self.sent_ms = [at for at in self.sent_ms if now_ms - WINDOW_MS < at <= now_ms]
         return max(0, per_minute - len(self.sent_ms))
 
-    def wait_ms(self, now_ms: int) -> int:
+    def until_room_ms(self, now_ms: int) -> int:
         """Return when there is room again, from now."""
         return max(1, min(self.sent_ms, default=now_ms) + WINDOW_MS - now_ms)
+
+    def hold_ms(self, now_ms: int, *, is_forced: bool) -> int:
+        """Return for how long nothing is to be sent; with `is_forced` only what the other side
+        asked for counts. A longer time than there is comes of a clock that was set back.
+        """
+        left_ms = (self.asked_until_ms if is_forced else self.not_before_ms) - now_ms
+        return left_ms if left_ms <= MAX_ASKED_MS else 0
 
     def failed(self, now_ms: int, wait_ms: int) -> None:
         """Take note of a post that was not taken; wait longer each time, or as long as was said."""
@@ -80,6 +90,8 @@ class Told:
 
     at: int = 0
     notices: list[str] = field(default_factory=list)
+    is_kept: bool = False
+    """Whether the channel has a file of the run, so that no time decides what is news."""
 
 
 class Ledger:
@@ -146,23 +158,28 @@ class Ledger:
     def told(self, run: str) -> Told:
         """Return what of a run is told."""
         data = self._read(self._folder / f"{encode_name(run)}.json")
-        own = self._told.get(run, Told())
+        own = self._told.get(run) or Told()
         try:
             at = fields.whole(data, "at", 0)
             notices = fields.texts(data, "notices", ())
         except Wrong:
             return own
         known = [*notices, *(one for one in own.notices if one not in notices)]
-        self._told[run] = found = Told(at=max(at, own.at), notices=known)
+        self._told[run] = found = Told(
+            at=max(at, own.at), notices=known, is_kept=bool(data) or own.is_kept
+        )
         return found
 
-    def seen(self, run: str) -> Told:
-        """Return what of a run is known to be told, without a look: there may be more."""
-        return self._told.get(run) or Told()
+    def seen(self, run: str) -> Told | None:
+        """Return what of a run is known to be told, without a look: there may be more; None where
+        nobody has looked.
+        """
+        return self._told.get(run)
 
     def save_told(self, run: str, told: Told) -> None:
         """Keep what of a run is told."""
         body = {"format": FORMAT, "at": told.at, "notices": told.notices[-MAX_NOTICES:]}
+        told.is_kept = True
         self._told[run] = told
         self._write(self._folder / f"{encode_name(run)}.json", body)
 

@@ -74,6 +74,7 @@ class Notifier:
         """Begin, with what an earlier attempt left untold; say what a channel lacks."""
         if not self._deliveries:
             return
+        self._source.read()
         for delivery in self._deliveries:
             problem = sending.problem_of(delivery.channel, delivery.reach)
             if problem:
@@ -81,6 +82,7 @@ class Notifier:
                 self._say(f"notify: {problem}")
             try:
                 delivery.begin()
+                delivery.adopt(self._source)
             except OSError as error:
                 self._say(f"store: {reason(error)}; what is told is not kept")
         self._flag.set()

@@ -2,7 +2,7 @@
 
     critical: loss_spike at step 151 of e7s5 exp03_lr_jump
     train/loss 9.213, z 31.2 > 6
-    train/loss 9.213, threshold 2.31
+    value 31.20, threshold 6.000
     do: wait for it to come back; else go back and skip its batches
     cause: a bad batch, or too high a rate
     expdb resume e7s5@100 --lr-scale 0.5
@@ -28,7 +28,8 @@ LINE_BYTES: Final = 240
 """A line of a post about several things is as long at most."""
 TAG: Final = re.compile(r"<(?=[!@#/A-Za-z])")
 MENTION: Final = re.compile(r"@(?=(?:all|here|channel|everyone|room)\b)", re.IGNORECASE)
-MARKED: Final = str.maketrans({"`": "'", "*": "\\*", "[": "\\[", "]": "\\]", "<": "‹", ">": "›"})
+MARKED: Final = str.maketrans({"`": "'", "*": "∗", "<": "‹", ">": "›"})
+"""WeCom says of no escape in its markdown that there is one: what it would obey looks alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +105,10 @@ def body_text(post: Post, max_bytes: int) -> str:
 
 def as_markdown(post: Post, max_bytes: int) -> str:
     """Return a post in WeCom's markdown, in which text of runs is text."""
-    title, *lines = [harmless(line).translate(MARKED) for line in (post.title, *post.lines)]
+    title, *lines = map(_unmarked, (post.title, *post.lines))
     colour = {"info": "info", "warn": "comment", "critical": "warning"}[post.severity]
     begin, end = f'**<font color="{colour}">', "</font>**"
-    command = f"`{harmless(post.command).translate(MARKED)}`" if post.command else ""
+    command = f"`{_unmarked(post.command)}`" if post.command else ""
     around = len(begin) + len(end) + len(lines) * len("\n> ")
     shown = fitted([title, *lines, *([command] if command else [])], max_bytes - around)
     rest = [f"> {line}" for line in shown[1 : len(lines) + 1]]
@@ -117,6 +118,11 @@ def as_markdown(post: Post, max_bytes: int) -> str:
 def harmless(line: str) -> str:
     """Return a line in which a chat finds no tag and nobody to call."""
     return MENTION.sub("@ ", TAG.sub("< ", line))
+
+
+def _unmarked(line: str) -> str:
+    """Return a line in which WeCom's markdown finds no mark and no link."""
+    return harmless(line).translate(MARKED).replace("](", "] (")
 
 
 def fitted(lines: Sequence[str], max_bytes: int) -> list[str]:

@@ -29,6 +29,11 @@ class Source:
         self._alerts = Alerts()
         self._lock = threading.Lock()
 
+    @property
+    def num_bytes(self) -> int:
+        """How much of its events is taken in."""
+        return self._offset
+
     def read(self) -> None:
         """Take in the lines that were written since."""
         try:

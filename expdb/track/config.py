@@ -18,6 +18,7 @@ from typing import Any
 
 from expdb.digest import Missing, Secret, Stub, Unresolved, canonical, flatten
 from expdb.errors import BadInput
+from expdb.notify.address import named_secrets
 from expdb.redact import (
     Redactor,
     hides_below,
@@ -65,6 +66,7 @@ def read_config(cfg: Any) -> Composed:
         )
     resolved = _redact(resolved, secrets, "", hidden=False)
     raw = _redact(raw, secrets, "", hidden=False, written=True)
+    secrets |= named_secrets(plain_section(plain_section(resolved, "expdb"), "notify"), os.environ)
     redactor = Redactor(secrets, dict(os.environ))
     resolved, raw = _known(resolved, redactor), _known(raw, redactor)
     return Composed(canonical(resolved), resolved, _yaml(resolved), _yaml(raw), redactor)

@@ -301,9 +301,9 @@ class Run(Attempted, Logs, Watchable):
                 f" {where_points_are(self._recorder, self._media)}",
                 hint=f"free some space, then: expdb show {self.id[:4]}",
             ) from error
-        self._notifier.close(state, why, self.attempt)
         self._open = False
         atexit.unregister(self._at_exit)
+        self._notifier.close(state, why, self.attempt)
         if failure is not None:
             raise failure
 

@@ -29,7 +29,7 @@ ITEM = Item(
 TEXT = """\
 critical: loss_spike at step 151 of e7s5 exp03
 train/loss 9.2, z 31 > 6
-train/loss 9.213, threshold 2.310
+value 9.213, threshold 2.310
 do: go back
 expdb resume e7s5@100"""
 
@@ -59,7 +59,7 @@ def test_wecom_gets_text_or_markdown(web: Web, tmp_path: Path) -> None:
         "msgtype": "markdown",
         "markdown": {
             "content": '**<font color="warning">critical: loss_spike at step 151 of e7s5 exp03'
-            "</font>**\n> train/loss 9.2, z 31 › 6\n> train/loss 9.213, threshold 2.310\n"
+            "</font>**\n> train/loss 9.2, z 31 › 6\n> value 9.213, threshold 2.310\n"
             "> do: go back\n`expdb resume e7s5@100`"
         },
     }
@@ -172,7 +172,7 @@ def test_mail_goes_through_apprise(mail: Mail, tmp_path: Path) -> None:
     body = next(part for part in parsed.walk() if part.get_content_type() == "text/plain")
     said = body.get_payload(decode=True).decode().replace("\r\n", "\n").strip()
     assert said == (
-        "< b>损失 & < !channel>< /b>\ntrain/loss 9.213, threshold 2.310\ndo: go back\n"
+        "< b>损失 & < !channel>< /b>\nvalue 9.213, threshold 2.310\ndo: go back\n"
         "expdb resume e7s5@100"
     )
     wrong = sending.send(team, post_of(ITEM), reach(tmp_path, "slack://a/b"))

@@ -164,12 +164,12 @@ def test_what_was_before_a_channel_is_no_news_and_another_channel_has_its_own(
     world: World,
 ) -> None:
     world.alert(1)
-    world.now += 1
+    world.now += 100
     team = world.delivery()
     assert world.round(team).num_posts == 0
     world.alert(2)
     world.round(team)
-    world.now += 1
+    world.now += 100
     other = world.delivery("Other team/../x")
     world.alert(3)
     world.round(other)
@@ -213,3 +213,23 @@ def test_a_line_counts_when_it_is_whole_and_damage_is_passed_over(world: World) 
     again = Source(world.run, "exp03")
     again.read()
     assert [one.step for one in again.items] == [1, 3, 4]
+
+
+def test_clocks_that_are_set_back_lose_nothing(world: World) -> None:
+    team = world.delivery()
+    team.adopt(world.source)
+    world.now -= 86_400
+    world.alert(1)
+    assert world.round(team).num_told == 1
+    world.now += 86_400
+    world.web.answers = [(500, b"")]
+    world.alert(2)
+    assert world.round(team).num_told == 0
+    world.now -= 86_400
+    assert world.round(team).num_told == 1
+    late = world.delivery("late")  # its first use, with the run begun before
+    late.adopt(world.source)
+    world.now -= 10
+    world.alert(3)
+    assert world.round(late).num_told == 1
+    assert world.told() == [1, 2, 2, 3]

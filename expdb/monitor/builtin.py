@@ -42,6 +42,7 @@ CORE: Final[Mapping[str, Mapping[str, Any]]] = {
         "detector": "log_spike",
         "need": 2,  # healthy runs have single steps of z 6 to 12 that no loss ever answers
         "sure": 13.0,
+        "confirm": "train/loss",
         "decision": "look at the batch; a spike of the loss often follows",
         "runbook": {
             "cause": "a bad batch, or weights near an edge",

@@ -6,7 +6,10 @@ from expdb.monitor.spike import Spike
 
 
 class LogSpike(Spike):
-    """A spike of the logarithm; one high step is enough unless `need` says more."""
+    """A spike of the logarithm; one high step is enough unless `need` says more.
+
+    What confirms it is looked at on a log scale too: a loss that rises by 8 %, and by 4 spreads.
+    """
 
     def __init__(
         self,
@@ -22,8 +25,13 @@ class LogSpike(Spike):
         sure: float = 8.0,
         worse_after: int = 1_000_000_000,
         back: float = 2.0,
+        confirm: str = "",
+        confirm_k: float = 4.0,
+        confirm_floor: float = 0.02,
+        confirm_within: int = 3,
     ) -> None:
         super().__init__(
             key, window=window, k=k, floor=floor, start=start, least=least, need=need, of=of,
-            sure=sure, worse_after=worse_after, back=back, log=True,
+            sure=sure, worse_after=worse_after, back=back, log=True, confirm=confirm,
+            confirm_k=confirm_k, confirm_floor=confirm_floor, confirm_within=confirm_within,
         )  # fmt: skip

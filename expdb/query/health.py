@@ -201,7 +201,8 @@ def _last_bad(facts: Facts) -> int:
 
 
 def _with_command(cause: Cause, facts: Facts, filled: dict[str, Any]) -> Cause:
-    own = [one.step for one in facts.found if one.rule in CAUSES[cause.name]["rules"]]
+    rules = CAUSES[cause.name]["rules"]
+    own = [one.step for one in facts.found if one.rule in rules and one.severity != "info"]
     filled = filled | {"step": min(own)} if own else filled
     try:
         command, label = cause.command.format(**filled), cause.label
@@ -237,8 +238,7 @@ def _around(facts: Facts) -> Around | None:
     first = facts.first
     if first is None:
         return None
-    keys = [one.key for one in facts.found if one.key and one.step == first.step]
-    keys += [one.key for one in facts.found if one.key and one.severity != "info"]
+    keys = [one.key for one in facts.found if one.key and one.severity != "info"]
     others = [key for key in dict.fromkeys(keys) if key not in ALWAYS][:MAX_KEYS]
     wanted = [key for key in (*ALWAYS, *others) if key in facts.run.series]
     last = facts.run.last_step
@@ -247,12 +247,13 @@ def _around(facts: Facts) -> Around | None:
     table = {key: _values(facts, key, within) for key in wanted}
     has = [any(row[at] is not None for row in table.values()) for at in range(len(within))]
     shown = tuple(step for step, is_there in zip(within, has, strict=True) if is_there)
+    rows = {key: _values(facts, key, shown) for key in wanted}
     batches: Any = first.facts.get("batches")
     is_pair = isinstance(batches, list) and len(batches) == 2
     return Around(
         step=first.step,
         steps=shown,
-        values={key: _values(facts, key, shown) for key in wanted},
+        values={key: row for key, row in rows.items() if any(one is not None for one in row)},
         batches=(int(batches[0]), int(batches[1])) if is_pair else None,
         layers=tuple(dict.fromkeys(_layers(facts))),
         notes=facts.notes,

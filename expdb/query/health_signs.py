@@ -66,6 +66,8 @@ def _at_highest_rate(facts: Facts) -> str | None:
     curve = facts.curve(RATE)
     if len(curve.steps) < 2 or curve.values[0] >= 0.9 * curve.values.max():
         return None  # no warm-up
+    if _rate_jumped(facts):
+        return None
     reached = int(curve.steps[(curve.values >= 0.999 * curve.values.max()).argmax()])
     if not 0 <= facts.first.step - reached <= 50:
         return None
@@ -138,13 +140,6 @@ def _fault_in_batch(facts: Facts) -> str | None:
 def _weights_were_broken(facts: Facts) -> str | None:
     is_so = any("weights not finite already" in note for note in facts.notes)
     return "the weights were not finite already, so the update before did it" if is_so else None
-
-
-def _repeats(facts: Facts) -> str | None:
-    found = facts.run.series.get("train/repeat_share")
-    if found is None or found.max is None or not found.max > 0.01:
-        return None
-    return f"{found.max * 100:.1f} % of a batch were repeats"
 
 
 def _other_seeds_too(facts: Facts) -> str | None:
@@ -261,7 +256,6 @@ SIGNS: Final[Mapping[str, Sign]] = {
     "norm_rose_first": _norm_rose_first,
     "fault_in_batch": _fault_in_batch,
     "weights_were_broken": _weights_were_broken,
-    "repeats_in_data": _repeats,
     "other_seeds_too": _other_seeds_too,
     "other_data": _other_data,
     "other_data_keys": lambda facts: _keys(facts, lambda key: key.split(".")[0] == "data"),

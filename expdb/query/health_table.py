@@ -19,7 +19,6 @@ LOOK: Final = "expdb events {run}@{step}"
 SKIP: Final = "expdb resume {run}@{good} --skip-batches {skip}"
 LOWER: Final = "expdb resume {run}@{good} --lr-scale 0.5"
 COMPARE: Final = "expdb compare {healthy} {run}"
-AGAIN: Final = "expdb show {run}"
 BEST: Final = "expdb path {run}@best"
 RESUME: Final = "expdb resume {run}"
 LOG: Final = "expdb path {run} log"
@@ -32,7 +31,7 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "rules": {"label_misaligned": 10},
         "signs": {"labels_are_inputs": 5, "val_never_fell": 2},
         "label": "look",
-        "command": AGAIN,
+        "command": LOOK,
     },
     "the answer in the input": {
         "area": "data",
@@ -40,7 +39,7 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "rules": {"leak": 10, "metric_flat": 1},
         "signs": {"logits_see_ahead": 5},
         "label": "look",
-        "command": AGAIN,
+        "command": LOOK,
     },
     "a bad batch": {
         "area": "data",
@@ -58,7 +57,6 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
             "rate_jumped": -3,
             "fault_in_batch": 3,
             "weights_were_broken": -2,
-            "repeats_in_data": 2,
             "other_seeds_too": -2,
             "other_data_keys": 2,
         },
@@ -185,6 +183,7 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
             "non_finite": 1,
         },
         "signs": {"other_init": 4, "from_the_start": 1},
+        "needs": ["other_init", "from_the_start"],
         "label": "compare",
         "command": COMPARE,
     },

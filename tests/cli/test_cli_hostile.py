@@ -39,9 +39,10 @@ LISTS = (
     ["sql", "select * from events"], ["sql", "select * from refs"],
 )  # fmt: skip
 OF_ONE = (
-    ["show"], ["show", "--all"], ["show", "--digest"], ["path"], ["note"], ["label"], ["events"],
-    ["tail"], ["compare", "{first}"], ["compare", "{first}", "--over", "seed"],
-    ["rerun", "--dry-run"], ["resume", "--dry-run"], ["rm", "--dry-run"], ["ctl", "pause"],
+    ["show"], ["show", "--all"], ["show", "--digest"], ["show", "--health"], ["path"], ["note"],
+    ["label"], ["events"], ["tail"], ["compare", "{first}"],
+    ["compare", "{first}", "--over", "seed"], ["rerun", "--dry-run"], ["resume", "--dry-run"],
+    ["rm", "--dry-run"], ["ctl", "pause"],
 )  # fmt: skip
 SLOW_FORMS = ("--csv", "--md", "--jsonl", "-q")
 FORMS = ("", "--json", *SLOW_FORMS)

@@ -15,7 +15,7 @@ ROWS = [
     ("activation_outliers", "layer/a/act_kurtosis", 100.0, 101.0, 5, "info"),
     ("dead_units", "layer/a/act_dead", 0.5, 0.51, 5, "warn"),
     ("attn_logit", "layer/a/attn_logit_max", 50.0, 50.1, 2, "warn"),
-    ("attn_logit", "layer/a/attn_logit_max", 50.0, 100.1, 2, "critical"),
+    ("attn_logit", "layer/a/attn_logit_max", 50.0, 1000.1, 2, "critical"),
     ("attn_collapse", "layer/a/attn_entropy_q25", 0.1, 0.09, 3, "warn"),
     ("emb_collapse", "layer/embed/emb_cosine", 0.5, 0.51, 2, "warn"),
     ("moe_imbalance", "layer/a/moe_max_vio", 1.0, 1.1, 200, "warn"),

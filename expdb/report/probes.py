@@ -31,6 +31,11 @@ def begin_lines(plan: ProbePlan, kind: str) -> list[str]:
     ]
 
 
+def progress_line(num_updates: int | None) -> str:
+    """Return how far a probe is."""
+    return "starting the script" if num_updates is None else f"measuring  update {num_updates:,}"
+
+
 def row(name: str, text: str) -> str:
     """Return one line of facts."""
     return f"  {name:<{CELLS}}{text}"

@@ -117,7 +117,9 @@ class Loop:
         with self._stop:
             self._begin()
             if self._task is not None:
-                yield from self._probed(self._task)
+                from expdb.track.probes.drive import probed
+
+                yield from probed(self.run, self._engine, self._task)
             while self._border():
                 update = Update(self._engine, self.step, self._stepped)
                 yield update
@@ -140,13 +142,6 @@ class Loop:
         if self._change.skip_batches:
             self._skip(self._change.skip_batches)
         self._engine.watch = watch_of(self.run, self._engine)
-
-    def _probed(self, task: Mapping[str, Any]) -> Iterator[Update]:
-        """Measure instead of training; the process ends with it."""
-        from expdb.track.probes.drive import probed
-
-        self._engine.watch = None
-        return probed(self.run, self._engine, task)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""

@@ -89,7 +89,8 @@ def loader_hints(measured: Measured) -> list[tuple[str, str]]:
     if not wanted["enough"]:
         return [
             ("hint", f"{cost} would take {needed}; {found['cores']} cores give"
-                     f" {wanted['possible']}: prepare the data ahead (tokenise once, memory-map)")
+                     f" {wanted['possible']}, more only where they wait for a disk: prepare the data"
+                    " ahead (tokenise once, memory-map)")
         ]  # fmt: skip
     options = ", ".join(
         f"{name}={wanted[name]}"

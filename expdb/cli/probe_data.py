@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -129,13 +128,13 @@ def _declared(context: Context, run: str) -> tuple[str, tuple[DeclaredData, ...]
 def _split(
     context: Context, file: str, out: str, by: str | None, share: float, seed: int, as_json: bool
 ) -> int:
-    from expdb.actions.probe.documents import files_of
+    from expdb.actions.probe.documents import files_of, given
     from expdb.actions.probe.split import split
     from expdb.report import probe_data as report
 
     here = context.directory
     [path, *_] = files_of([file], here=here, what="--split")
-    made = split(path, here / Path(out).expanduser(), by=by, share=share, seed=seed)
+    made = split(path, given(out, here), by=by, share=share, seed=seed)
     if as_json:
         context.out.json(report.json_of_split(made))
     else:

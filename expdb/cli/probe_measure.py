@@ -248,7 +248,6 @@ def _measured(
     context: Context, target: str, overrides: tuple[str, ...], task: Mapping[str, Any]
 ) -> Measured:
     """Run the script that a word names, and return what was measured in it."""
-    from expdb.actions.probe.measure import measure
     from expdb.report.probes import begin_lines
 
     plan = _plan(context, target, overrides)
@@ -256,7 +255,18 @@ def _measured(
         context.out.warning(plan.code)
     for line in begin_lines(plan, str(task["kind"])):
         context.out.talk(line)
-    return measure(plan, task)
+    return _watched(context, plan, task)
+
+
+def _watched(context: Context, plan: ProbePlan, task: Mapping[str, Any]) -> Measured:
+    """Measure, with a line about it on a terminal."""
+    from expdb.actions.probe.measure import measure
+    from expdb.report.probes import progress_line
+
+    try:
+        return measure(plan, task, tell=lambda num: context.out.passing(progress_line(num)))
+    finally:
+        context.out.passing("")
 
 
 def _plan(context: Context, target: str, overrides: tuple[str, ...]) -> ProbePlan:

@@ -31,6 +31,11 @@ def begin_lines(plan: ProbePlan, kind: str) -> list[str]:
     ]
 
 
+def progress_line(num_updates: int | None) -> str:
+    """Return how far a probe is."""
+    return "starting the script" if num_updates is None else f"measuring  update {num_updates:,}"
+
+
 def row(name: str, text: str) -> str:
     """Return one line of facts."""
     return f"  {name:<{CELLS}}{text}"
@@ -82,10 +87,9 @@ def loader_hints(measured: Measured) -> list[tuple[str, str]]:
     cost = f"{ms(found['data_s'])} of data for {ms(found['compute_s'])} of compute"
     needed = f"{wanted['needed']} worker{'s' * (wanted['needed'] != 1)}"
     if not wanted["enough"]:
-        return [
-            ("hint", f"{cost} would take {needed}; {found['cores']} cores give"
-                     f" {wanted['possible']}: prepare the data ahead (tokenise once, memory-map)")
-        ]  # fmt: skip
+        there = f"{found['cores']} cores give {wanted['possible']}, more only where they wait"
+        advice = "prepare the data ahead (tokenise once, memory-map)"
+        return [("hint", f"{cost} would take {needed}; {there} for a disk: {advice}")]
     options = ", ".join(
         f"{name}={wanted[name]}"
         for name in ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory")

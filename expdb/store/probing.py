@@ -2,6 +2,7 @@
 
 <place>/store/         the store to record in, named by EXPDB_PROBE
 <place>/task.json      what to measure there; a repetition has none
+<place>/progress.json  how many updates are done so far
 <place>/found.json     what was measured
 """
 
@@ -28,6 +29,17 @@ def read_task(store: Path) -> dict[str, Any] | None:
     """Return what is to be measured; None where nothing is."""
     found = _read(store.parent / "task.json")
     return found if found is not None and found.get("kind") in KINDS else None
+
+
+def write_progress(store: Path, num_updates: int) -> None:
+    """Say how many updates are done so far."""
+    write_json(store.parent / "progress.json", {"updates": num_updates}, durable=False)
+
+
+def read_progress(store: Path) -> int | None:
+    """Return how many updates are done; None before the first."""
+    found = (_read(store.parent / "progress.json") or {}).get("updates")
+    return found if isinstance(found, int) else None
 
 
 def write_found(store: Path, found: Mapping[str, Any]) -> None:

@@ -114,7 +114,9 @@ class Loop:
         with self._stop:
             self._begin()
             if self._task is not None:
-                yield from self._probed(self._task)
+                from expdb.track.probes.drive import probed
+
+                yield from probed(self.run, self._engine, self._task)
             while self._border():
                 update = Update(self._engine, self.step, self._stepped)
                 yield update
@@ -146,13 +148,6 @@ class Loop:
         for optim in self.state.optims.values():
             optim.zero_grad(set_to_none=True)
         self._begin()
-
-    def _probed(self, task: Mapping[str, Any]) -> Iterator[Update]:
-        """Measure instead of training; the process ends with it."""
-        from expdb.track.probes.drive import probed
-
-        self._engine.watch = None
-        return probed(self.run, self._engine, task)
 
     def _skip(self, updates: int) -> None:
         """Leave out the data of so many updates."""

@@ -182,6 +182,11 @@ def test_a_name_as_a_word_of_any_verb_is_an_error_in_text(run, evil: Evil, name:
         ["note", "--", evil.runs[2], name], ["note", evil.runs[2]], ["label"], ["tag"], ["ops"],
         ["show", evil.runs[0]], ["show", evil.runs[1]], ["show", evil.runs[2]],
         ["probe", "repro", "--", name], ["probe", "repro", evil.runs[0]],
+        ["probe", "lr", "--", name], ["probe", "data", "--", name], ["probe", "data", evil.runs[0]],
+        ["probe", "memory", "--", evil.runs[0], name], ["probe", "memory", "--optim", name],
+        ["probe", "memory", "--params", "7B", "--optim", name], ["probe", name],
+        ["probe", "data", "--train", name, "--val", name],
+        ["probe", "data", "--split", name, "--out", name], ["probe", "memory", "--params", name],
         ["resume", "--lr-scale", name, evil.runs[0]],
     ):  # fmt: skip
         code, out, err = run(*args)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -18,11 +18,22 @@ from typing import Final, NoReturn
 from expdb.actions.child import end_group, program, with_parent
 from expdb.store.probing import VARIABLE
 
+TICK_S: Final = 0.5
 NOT_PASSED: Final = ("EXPDB_LAUNCH", "EXPDB_STORE", VARIABLE)
 
 
-def run_again(argv: Sequence[str], *, cwd: Path, store: Path, stop_at: int, output: Path) -> int:
+def run_again(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    store: Path,
+    stop_at: int,
+    output: Path,
+    tick: Callable[[], None] | None = None,
+) -> int:
     """Run a command to its end and return its status; what it prints goes to the file `output`.
+
+    Meanwhile `tick` is called twice a second.
 
     Raises:
         KeyboardInterrupt: this process was interrupted or told to end; the child is gone.
@@ -39,6 +50,10 @@ def run_again(argv: Sequence[str], *, cwd: Path, store: Path, stop_at: int, outp
             preexec_fn=with_parent(signal.SIGKILL),
         )
         try:
+            while tick is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    return child.wait(TICK_S)
+                tick()
             return child.wait()
         finally:
             end_group(child.pid)

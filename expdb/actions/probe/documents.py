@@ -47,17 +47,22 @@ def files_of(paths: Sequence[str], *, here: Path, what: str) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for text in paths:
-        path = here / Path(text).expanduser()
-        if path.is_dir():
+        path = given(text, here)
+        if os.path.isdir(path):  # noqa: PTH112 - Path raises at a name that no file can have
             inside = sorted(one for one in path.rglob("*") if one.is_file())
             if not inside:
                 raise BadInput(f"{what} {plain(text)} is a folder without a file")
             found.update(dict.fromkeys(inside))
-        elif path.is_file():
+        elif os.path.isfile(path):  # noqa: PTH113 - as above
             found[path] = None
         else:
             raise BadInput(f"{what} {plain(text)} is neither a file nor a folder")
     return list(found)
+
+
+def given(text: str, here: Path) -> Path:
+    """Return the path that a word means, from a folder."""
+    return here / os.path.expanduser(text)  # noqa: PTH111 - Path raises where there is no such user
 
 
 def documents(files: Sequence[Path], *, field: str | None = None) -> Iterator[Document]:

@@ -17,7 +17,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,8 +97,12 @@ def plan_run(reader: Reader, resolved: Resolved, overrides: Sequence[str], here:
     )
 
 
-def measure(plan: ProbePlan, task: Mapping[str, Any]) -> Measured:
+def measure(
+    plan: ProbePlan, task: Mapping[str, Any], *, tell: Callable[[int | None], None] | None = None
+) -> Measured:
     """Run the script until what the task asks for is measured.
+
+    `tell` is given the updates done so far, None before the first, twice a second.
 
     Raises:
         Refused: the script ended before; the last lines it printed are named.
@@ -109,7 +113,14 @@ def measure(plan: ProbePlan, task: Mapping[str, Any]) -> Measured:
         store, output = folder / "store", folder / "output.txt"
         open_store(store, create=True)
         probing.write_task(store, task)
-        status = run_again(plan.argv, cwd=plan.cwd, store=store, stop_at=STOP_AT, output=output)
+
+        def tick() -> None:
+            if tell is not None:
+                tell(probing.read_progress(store))
+
+        status = run_again(
+            plan.argv, cwd=plan.cwd, store=store, stop_at=STOP_AT, output=output, tick=tick
+        )
         found = probing.read_found(store)
         if found is None:
             raise _failed(status, output, has_run=any(store.glob("exp=*/run=*")))

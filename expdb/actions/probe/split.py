@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ def split(file: Path, folder: Path, *, by: str | None, share: float, seed: int) 
     """
     if file.suffix != ".jsonl":
         raise BadInput(f"{plain(file.name)} is no file of JSON lines (.jsonl)")
-    taken = [name for name in NAMES if (folder / name).exists()]
+    taken = [name for name in NAMES if os.path.lexists(folder / name)]
     if taken:
         raise Refused(
             f"{plain(str(folder / taken[0]))} exists already", hint="name another folder: --out DIR"

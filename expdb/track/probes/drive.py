@@ -7,11 +7,12 @@ the process ends with status 0 when the last one is done and what was found is w
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expdb.errors import BadInput
-from expdb.store.probing import write_found
+from expdb.store.probing import write_found, write_progress
 from expdb.track.probes import loader, lr_range, memory, throughput
 
 if TYPE_CHECKING:
@@ -39,10 +40,9 @@ def probed(run: Any, engine: Engine, task: Mapping[str, Any]) -> Iterator[Update
     if engine.world > 1:
         raise BadInput(f"a probe looks at one process, and this training has {engine.world}")
     run.stop_at = None  # the last update of a probe is its own to tell
-    found = yield from MEASURES[task["kind"]](Probed(engine), task)
-    device = engine.device
-    write_found(
-        Path(run.store.root),
-        {"kind": task["kind"], "device": str(device), "accum": engine.accum, **found},
-    )
+    engine.watch = None
+    store = Path(run.store.root)
+    kind = task["kind"]
+    found = yield from MEASURES[kind](Probed(engine, tell=partial(write_progress, store)), task)
+    write_found(store, {"kind": kind, "device": str(engine.device), "accum": engine.accum, **found})
     raise SystemExit(0)

@@ -7,7 +7,8 @@ clock, and `total_s` is wall time with the device idle at both ends.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from expdb.errors import BadInput
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+TELL_S = 0.5
+
+
 class Probed:
     """The engine of a loop, as a probe drives it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, tell: Callable[[int], None] | None = None) -> None:
+        """`tell` is given the number of updates done, twice a second at most."""
+        self._tell = tell
+        self._told_s = 0.0
+        self._num = 0
         self.engine = engine
         self.clock = engine.clock
         self.step = engine.state.loop.step
@@ -38,6 +46,10 @@ class Probed:
             raise BadInput(f"step {self.step} was not finished by update.step()")
         self.step += 1
         self.engine.state.loop.step = self.step
+        self._num += 1
+        if self._tell is not None and time.monotonic() - self._told_s > TELL_S:
+            self._told_s = time.monotonic()
+            self._tell(self._num)
         return results[0]
 
     def sync(self) -> None:

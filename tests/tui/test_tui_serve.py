@@ -146,6 +146,7 @@ def test_keys_reach_the_app_which_ends_with_its_page(served: Served) -> None:
         await page.type("\r")
         await until(lambda: "Curves" in page.text, "the run that enter opens")
         await page.type(":")
+        await until(lambda: "compare baseline" in page.text, "the line for a command")
         await page.type("ls\r")
         await until(lambda: "cannot be lent" in page.text, "no shell is to be had")
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 COOKIE: Final = "expdb-tui"
+END_S: Final = 0.5
+"""How long pages have to end by themselves."""
 HEADERS: Final = {
     # The page of textual-serve names a font of another machine: it would learn who looks, and the
     # page would wait for it without a network.
@@ -79,8 +81,17 @@ def serve(words: Sequence[str], *, port: int, say: Callable[[str], None]) -> Non
             return app
 
         async def on_startup(self, app: web.Application) -> None:
-            """Say where."""
-            say(f"http://{HOST}:{port}/?token={token}")
+            """Say nothing: nobody is listened to yet."""
+
+        def serve(self, debug: bool = False) -> None:
+            """Listen, then say where; an open page does not hold up the end."""
+            web.run_app(
+                self._make_app(),
+                host=HOST,
+                port=port,
+                print=lambda _: say(f"http://{HOST}:{port}/?token={token}"),
+                shutdown_timeout=END_S,
+            )
 
     try:
         Guarded(command_of(words), host=HOST, port=port, title="expdb").serve()

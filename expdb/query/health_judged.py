@@ -64,7 +64,7 @@ def _looked(rule: Rule, run: Run, levels: Sequence[str]) -> Looked:
         for name in BESIDE.get(rule.detector, ()):
             if values[name] and values[name] not in run.series:
                 return Looked(rule=rule.name, outcome="not judged", why=f"no metric {values[name]}")
-    need = NEEDS.get(rule.detector, lambda p: 1)(values)
+    need = NEEDS[rule.detector](values) if rule.detector in NEEDS else 1
     key, most = counts.most_common(1)[0]
     if most >= need:
         return Looked(rule=rule.name, outcome="fine")

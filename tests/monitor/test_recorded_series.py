@@ -27,6 +27,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "init": {"init": "warn", "attn_logit": "warn", "attn_collapse": "warn"},
     "dead": {"dead_units": "warn", "attn_collapse": "warn"},
     "moe": {"moe_imbalance": "warn"},
+    "overfit": {"clip_saturated": "warn", "overfit": "warn"},
 }  # fmt: skip
 FIRST = {
     "lr_jump": {"loss_spike": 151, "grad_spike": 151, "divergence": 174},

@@ -31,6 +31,7 @@ BEFORE: Final = 10
 LOW_BYTES: Final = 500e6
 EARLY: Final = 10
 KEYS_SAID: Final = 3
+SUDDEN: Final = ("loss_spike", "grad_spike", "divergence", "non_finite", "loss_jump")
 
 
 def _rate_jumped(facts: Facts) -> str | None:
@@ -55,6 +56,9 @@ def _rates_before(facts: Facts) -> list[float]:
 
 
 def _rate_was_steady(facts: Facts) -> str | None:
+    # Beside what comes suddenly it says something; what comes slowly has a steady rate anyway.
+    if not any(facts.fired(rule) for rule in SUDDEN):
+        return None
     found = _rates_before(facts)
     if len(found) < 2 or not min(found) > 0 or max(found) > 1.1 * min(found):
         return None

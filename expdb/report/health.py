@@ -177,7 +177,7 @@ def _cut(line: str, style: Style) -> str:
 def _verdict(found: Health, style: Style) -> str:
     outcomes = [one.outcome for one in found.looked]
     looked, lacking = len(outcomes) - outcomes.count("not judged"), outcomes.count("not judged")
-    when = " now; none looked while it trained" if found.looked_by == "today" else ""
+    when = " now" if found.looked_by == "today" else ""
     rest = f"; {lacking:,} could not judge" if lacking else ""
     so_far = " so far" if found.run.state.is_live else ""
     if found.causes:
@@ -195,6 +195,7 @@ def _verdict(found: Health, style: Style) -> str:
         word = style.paint("not judged", "yellow", "bold")
         return f"{word}  no rule has what it needs"
     word = style.paint("healthy", "green", "bold")
+    rest += "; none is known to have looked while it trained" if when else ""
     return f"{word}  {counted(looked, 'rule')} looked{when}, none warned{so_far}{rest}"
 
 

@@ -27,12 +27,16 @@ EXPECTED: dict[str, dict[str, str]] = {
     "init": {"init": "warn", "attn_logit": "warn", "attn_collapse": "warn"},
     "dead": {"dead_units": "warn", "attn_collapse": "warn"},
     "moe": {"moe_imbalance": "warn"},
+    "overfit": {"clip_saturated": "warn", "overfit": "warn"},
+    "slow": {"data_bound": "warn"},
 }  # fmt: skip
 FIRST = {
     "lr_jump": {"loss_spike": 151, "grad_spike": 151, "divergence": 174},
     "bad_batch": {"loss_spike": 200, "grad_spike": 200},
     "leak": {"label_misaligned": 0},
     "init": {"init": 0},
+    "overfit": {"overfit": 220},
+    "slow": {"data_bound": 49},
 }
 """When a rule first warns, where that is the point."""
 

@@ -128,7 +128,8 @@ def test_the_line_that_decides_stands_last(cast, screen):
     assert last(well(cast)) == "healthy  3 rules looked, none warned; 3 could not judge"
     now = replace(well(cast), looked_by="today")
     assert last(now) == (
-        "healthy  3 rules looked now; none looked while it trained, none warned; 3 could not judge"
+        "healthy  3 rules looked now, none warned; 3 could not judge;"
+        " none is known to have looked while it trained"
     )
     live = well(cast, run=cast.run("x5j2v8c0ke", events=()))
     assert last(live) == "healthy  3 rules looked, none warned so far; 3 could not judge"

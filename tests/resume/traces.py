@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 OF_TIME = {"train/tokens_per_s", "train/data_wait_pct", "train/step_time_s"}
 SINCE_START = {"train/noise_scale", "layer/embed/emb_drift"}
 """Means and differences over samples of one process."""
-OF_WATCH = ("layer/", "group/", "train/log_z", "train/ppl", "train/repeat_share")
+OF_WATCH = ("layer/", "group/", "train/log_z", "train/ppl", "train/repeat_share", "init/")
 """What is there on watched updates only."""
 END = 1 << 40
 """Stands for the final state among the steps at which two traces differ."""

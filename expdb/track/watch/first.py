@@ -1,5 +1,5 @@
-"""The first sample of a process: how long it is to train and, before anything was learned, whether
-the model starts as it should and sees no more than it may.
+"""The first update of a training from nothing: whether the model starts as it should and sees no
+more than it may, and how many updates there are to be.
 
     init/loss_excess   mean nat of the observed logits above ln V: 0 for who knows nothing
     init/act_ratio     RMS of the last layer's output over the first one's, of attention or MLP,
@@ -42,21 +42,18 @@ REFUSALS: Final = (RuntimeError, TypeError, ValueError, IndexError, KeyError, At
 
 
 class First:
-    """Fills the row of the first sample; `is_new` says that no update was made before."""
+    """Fills the row of the sample of that update."""
 
-    def __init__(self, row: Row, units: tuple[Unit, ...], *, is_new: bool) -> None:
-        self._row, self._units, self._is_new = row, units, is_new
+    def __init__(self, row: Row, units: tuple[Unit, ...]) -> None:
+        self._row, self._units = row, units
         self._call: tuple[Any, Any, Any, Tensor] | None = None
         self._next: Tensor | None = None
         self._is_seen = False
-        if is_new:
-            self._weights()
-            row.derive(self._ratios)
+        self._weights()
+        row.derive(self._ratios)
 
     def attach(self, models: list[Any], hook: Callable[..., Any]) -> list[Any]:
         """See what the models are called with; returns the handles."""
-        if not self._is_new:
-            return []
         return [
             one.register_forward_pre_hook(hook("start", self._called), with_kwargs=True)
             for one in models
@@ -74,7 +71,7 @@ class First:
         import torch
         from torch.nn import functional as F
 
-        if self._is_seen or not self._is_new:
+        if self._is_seen:
             return
         self._is_seen = True
         with torch.no_grad():

@@ -27,7 +27,6 @@ from expdb.track.watch.witness import Witness
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from expdb.track.watch.first import First
     from expdb.track.watch.out import Out
     from expdb.track.watch.parts import Parts
 
@@ -215,6 +214,7 @@ class Watch:
     # Hooks
 
     def _attach(self) -> None:
+        from expdb.track.watch.first import First
         from expdb.track.watch.parts import Parts
 
         assert self._out is not None
@@ -223,19 +223,12 @@ class Watch:
         every = self.options.rare_every
         rare = bool(every) and self.step % every < self.interval.now()
         self._sample = sample = Sample(self._parts, self._out, self.options, self.step, rare=rare)
-        if self._is_first:
-            sample.first = self._first(sample)
+        if self._is_first and self.step == 0 and "start" in self.options.kinds:
+            sample.first = First(sample.row, self._parts.units)
         self._handles = self._parts.attach(sample, self._hook)
         for optim in () if self._driving else self.optims:
             if hasattr(optim, "register_step_post_hook"):
                 self._handles.append(optim.register_step_post_hook(self._moved))
-
-    def _first(self, sample: Sample) -> First:
-        from expdb.track.watch.first import First
-
-        assert self._parts is not None
-        is_new = self.step == 0 and "start" in self.options.kinds
-        return First(sample.row, self._parts.units, is_new=is_new)
 
     def _known(self) -> dict[str, float]:
         return {} if self.max_steps is None else {"init/max_steps": float(self.max_steps)}

@@ -41,8 +41,8 @@ MEMORY = {
     "peak": 422_000_000, "reserved": None, "device_bytes": None, "retries": None,
 }  # fmt: skip
 ON_GPU = {
-    **MEMORY, "device": "cuda:0", "peak": 76_000_000_000, "reserved": 78_400_000_000,
-    "device_bytes": 80_000_000_000, "retries": 2, "ema": 1_526_400,
+    **MEMORY, "precision": "bfloat16 autocast", "device": "cuda:0", "peak": 76_000_000_000,
+    "reserved": 78_400_000_000, "device_bytes": 80_000_000_000, "retries": 2, "ema": 1_526_400,
 }  # fmt: skip
 RATES = [1e-7 * 10 ** (7 * i / 199) for i in range(200)]
 LOSSES = [

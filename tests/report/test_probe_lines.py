@@ -26,7 +26,7 @@ THROUGHPUT = {
 LOADER = {
     "kind": "loader", "device": "cuda:0", "accum": 1, "updates": 20, "step_s": 0.06,
     "data_s": 0.05, "batch_s": 0.05, "batch_p95_s": 0.0512, "compute_s": 0.01,
-    "compute_median_s": 0.01, "wait_share": 0.83, "verdict": "data-bound", "loader": "DataLoader",
+    "wait_share": 0.83, "verdict": "data-bound", "loader": "DataLoader",
     "is_torch": True, "workers": 0, "prefetch": None, "cores": 16,
     "suggested": {
         "needed": 6, "possible": 8, "enough": True, "num_workers": 6, "pin_memory": True,

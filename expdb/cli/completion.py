@@ -210,10 +210,22 @@ def _folder(ctx: click.Context, incomplete: str) -> list[Item]:
 
 _runs = _from_store(lambda names, typed: names.runs(typed))
 
+
+def _runs_or_declared(ctx: click.Context, incomplete: str) -> list[Item]:
+    declared = _declared(ctx, incomplete)
+    known = {item.value for item in declared}
+    try:
+        runs = _runs(ctx, incomplete)
+    except ExpdbError:
+        runs = []  # an experiment is measured before there is a store
+    return [*declared, *(item for item in runs if item.value not in known)]
+
+
 COMPLETES: Final[dict[str, Complete]] = {
     "run": _runs,
     "runs": _runs,
     "experiments": _declared,
+    "target": _runs_or_declared,
     "metric": _from_store(lambda names, typed: names.metrics()),
     "remote": _from_store(lambda names, typed: names.remotes()),
     "remote_or_run": _from_store(lambda names, typed: [*names.remotes(), *names.runs(typed)]),

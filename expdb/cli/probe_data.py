@@ -17,8 +17,20 @@ if TYPE_CHECKING:
 
 @click.command(cls=VerbCommand)
 @click.argument("run", required=False)
-@click.option("--train", metavar="PATH", multiple=True, help="Training text; again: more of it.")
-@click.option("--val", metavar="PATH", multiple=True, help="Validation text; again: more of it.")
+@click.option(
+    "--train",
+    metavar="PATH",
+    type=click.Path(),
+    multiple=True,
+    help="Training text; again: more of it.",
+)
+@click.option(
+    "--val",
+    metavar="PATH",
+    type=click.Path(),
+    multiple=True,
+    help="Validation text; again: more of it.",
+)
 @click.option("--field", metavar="NAME", help="Which field of a JSON line is the text (text).")
 @click.option(
     "--words",
@@ -27,8 +39,15 @@ if TYPE_CHECKING:
     default=13,
     help="How long a run of words counts (13).",
 )
-@click.option("--split", metavar="FILE", help="Divide a .jsonl file instead, into --out.")
-@click.option("--out", metavar="DIR", help="Where train.jsonl, val.jsonl and split.json go.")
+@click.option(
+    "--split", metavar="FILE", type=click.Path(), help="Divide a .jsonl file instead, into --out."
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(),
+    help="Where train.jsonl, val.jsonl and split.json go.",
+)
 @click.option("--by", metavar="KEY", help="Keep the proportions of this field on both sides.")
 @click.option(
     "--share",

@@ -52,7 +52,8 @@ def render_memory(measured: Measured, estimate: Estimate | None, style: Style) -
     lines.append(_line("peak", "-", found["peak"], _peak_note(found)))
     optims = ", ".join(plain(str(one["name"])) for one in found["optimizers"])
     dtypes = " and ".join(found["dtypes"])
-    what = f"{count(found['num_params'])} parameters, {dtypes}, {found['precision']}, {optims}"
+    cast = "" if found["precision"] == "fp32" else f", {found['precision']}"
+    what = f"{count(found['num_params'])} parameters, {dtypes}{cast}, {optims}"
     held, inference = in_training(found), found["parameters"] + found["buffers"]
     return [
         *lines,

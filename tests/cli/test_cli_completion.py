@@ -160,6 +160,11 @@ def test_run_takes_what_is_declared_whether_it_ran_or_not(told, names):
         (names / "conf/exp" / f"{name}.yaml").write_text("")
     assert told("expdb run e") == ["exp01", "exp99_never"]
     assert told("expdb run exp01 s") == ["sub/inner"]
+    found = told("expdb probe lr e")
+    assert {"exp01", "exp99_never"} <= set(found)  # runs too, and each name once
+    assert len(found) == len(set(found))
+    assert told("expdb probe lr k3") == ["k3f9x2m7q1", "k3f9x2m7q2"]
+    assert told("expdb probe th") == ["throughput"]
 
 
 def test_zsh_and_fish_get_names_as_they_are(monkeypatch, capsys, names):

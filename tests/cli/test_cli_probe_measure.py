@@ -40,7 +40,7 @@ with expdb.start({"lr": 1}, name="toy", seed=0) as run:
     if options.get("fail"):
         sys.exit("no such thing as " + options["fail"])
     if options.get("own"):
-        for step in range(3):
+        for step in range(10**9):
             run.log({"train/loss": 1.0}, step=step)
     else:
         state = expdb.State(model=model, optim=optim, loader=Batches())

@@ -26,7 +26,7 @@ THROUGHPUT = {
 LOADER = {
     "kind": "loader", "device": "cuda:0", "accum": 1, "updates": 20, "step_s": 0.06,
     "data_s": 0.05, "batch_s": 0.05, "batch_p95_s": 0.0512, "compute_s": 0.01,
-    "compute_median_s": 0.01, "wait_share": 0.83, "verdict": "data-bound", "loader": "DataLoader",
+    "wait_share": 0.83, "verdict": "data-bound", "loader": "DataLoader",
     "is_torch": True, "workers": 0, "prefetch": None, "cores": 16,
     "suggested": {
         "needed": 6, "possible": 8, "enough": True, "num_workers": 6, "pin_memory": True,
@@ -41,8 +41,8 @@ MEMORY = {
     "peak": 422_000_000, "reserved": None, "device_bytes": None, "retries": None,
 }  # fmt: skip
 ON_GPU = {
-    **MEMORY, "device": "cuda:0", "peak": 76_000_000_000, "reserved": 78_400_000_000,
-    "device_bytes": 80_000_000_000, "retries": 2, "ema": 1_526_400,
+    **MEMORY, "precision": "bfloat16 autocast", "device": "cuda:0", "peak": 76_000_000_000,
+    "reserved": 78_400_000_000, "device_bytes": 80_000_000_000, "retries": 2, "ema": 1_526_400,
 }  # fmt: skip
 RATES = [1e-7 * 10 ** (7 * i / 199) for i in range(200)]
 LOSSES = [

@@ -123,6 +123,22 @@ class Test_throughput:
         assert (found["seconds"], found["updates_that_compiled"]) == (25.0, 1)
         assert len(number) == 5 + 4 + 50
 
+    @pytest.mark.soak
+    def test_what_torch_compiles_is_seen(self, probe):
+        torch.manual_seed(0)
+        model = torch.compile(nn.Linear(3, 1), backend="eager")
+        optim = torch.optim.SGD(model.parameters(), lr=0.1)
+        short, long = torch.ones(4, 3), torch.ones(9, 3)
+        # Warm-up compiles for short batches; the first long one is the third that is timed.
+        state = State(model=model, optim=optim, loader=Rows(*[short] * 7, *[long] * 70))
+
+        def work(state, batch):
+            return state.models[""](batch).square().sum(), len(batch)
+
+        found = probe(self.TASK, state, work)
+        assert found["updates_that_compiled"] == 1
+        assert found["tokens"] == 50 * 9
+
     def test_one_that_compiles_for_ever_is_said(self, probe):
         from torch._dynamo.utils import counters
 

@@ -36,8 +36,8 @@ from expdb.store.resolve import Resolved
 from expdb.store.store import open_store
 from expdb.text import plain
 
-STOP_AT = 1_000_000
-"""A loop that is none of ours ends there; ours ends when all is measured."""
+STOP_AT = 20
+"""A loop that is none of ours ends when it logs at this step; ours when all is measured."""
 TAIL = 8
 NOT_TAKEN = ("expdb.resume", "expdb.fork", "expdb.store", "expdb.mode")
 """Overrides that would have a probe start from elsewhere, or record elsewhere."""

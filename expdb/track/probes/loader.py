@@ -14,12 +14,14 @@ import math
 import os
 import statistics
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from expdb.track.probes.seen import Marks, Probed
 from expdb.track.probes.throughput import percentile
 
 if TYPE_CHECKING:
+    from expdb.track.batches import Batches
     from expdb.track.update import Update
 
 Verdict = Literal["data-bound", "compute-bound", "balanced"]
@@ -47,68 +49,75 @@ class Cached:
 
 
 def measure(probed: Probed, task: Mapping[str, Any]) -> Generator[Update, None, dict[str, Any]]:
-    """Yield updates, take batches between them, and return how long each takes alone."""
+    """Yield updates, take batches between them, and return how long each takes alone.
+
+    Updates on the loader's batches and on a kept one take turns, as a machine has slow minutes.
+    """
     warm_up, num = int(task["warm_up"]), int(task["updates"])
     engine = probed.engine
-    for _ in range(warm_up):
-        yield from probed.update()
-    together_s, _, wait_s = yield from _timed(probed, num)
-    loader = engine.state.loader
-    batches = engine.batches
-    for _ in range(_held_ready(loader)):  # what workers had ready says nothing of their pace
-        batches.take()
+    loader, batches = engine.state.loader, engine.batches
+    together, compute = _Timed(), _Timed()
     took_s: list[float] = []
-    for _ in range(num * engine.accum):
-        began = probed.clock()
-        batch = batches.take()
-        took_s.append(probed.clock() - began)
-    kept: Any = Cached(batch, batches.number)
-    engine.batches = kept
-    try:
+    for part in filter(None, (num - num // 2, num // 2)):
+        _drain(batches, loader)
         for _ in range(warm_up):
             yield from probed.update()
-        compute_s, compute_steps_s, _ = yield from _timed(probed, num)
-    finally:
+        yield from together.add(probed, part)
+        _drain(batches, loader)
+        for _ in range(part * engine.accum):
+            began = probed.clock()
+            batch = batches.take()
+            took_s.append(probed.clock() - began)
+        kept: Any = Cached(batch, batches.number)
+        engine.batches = kept
+        yield from probed.update()
+        yield from compute.add(probed, part)
         engine.batches = batches
-    data_s = sum(took_s) / num
+    data_s, compute_s = sum(took_s) / num, compute.total_s / num
     workers = int(getattr(loader, "num_workers", 0) or 0)
     cores = num_cores()
     return {
         "updates": num,
-        "step_s": together_s / num,
+        "step_s": together.total_s / num,
         "data_s": data_s,
         "batch_s": statistics.median(took_s),
         "batch_p95_s": percentile(took_s, 0.95),
-        "compute_s": compute_s / num,
-        "compute_median_s": statistics.median(compute_steps_s),
-        "wait_share": wait_s / together_s if together_s > 0 else 0.0,
-        "verdict": verdict(data_s, compute_s / num),
+        "compute_s": compute_s,
+        "wait_share": together.wait_s / together.total_s if together.total_s > 0 else 0.0,
+        "verdict": verdict(data_s, compute_s),
         "loader": type(loader).__name__,
         "is_torch": is_torch_loader(loader),
         "workers": workers,
         "prefetch": getattr(loader, "prefetch_factor", None),
         "cores": cores,
         "suggested": suggested(
-            data_s, compute_s / num, took_s, workers=workers, cores=cores,
+            data_s, compute_s, took_s, workers=workers, cores=cores,
             is_cuda=engine.device.type == "cuda",
         ),
     }  # fmt: skip
 
 
-def _timed(
-    probed: Probed, num: int
-) -> Generator[Update, None, tuple[float, Sequence[float], float]]:
-    marks, wait_s = Marks(probed), 0.0
-    for _ in range(num):
-        result = yield from probed.update()
-        marks.mark()
-        wait_s += result.wait_s
-    return (*marks.gaps_s(), wait_s)
+@dataclass(slots=True)
+class _Timed:
+    """Wall time of updates, and how much of it they waited for data."""
+
+    total_s: float = 0.0
+    wait_s: float = 0.0
+
+    def add(self, probed: Probed, num: int) -> Generator[Update, None, None]:
+        marks = Marks(probed)
+        for _ in range(num):
+            result = yield from probed.update()
+            marks.mark()
+            self.wait_s += result.wait_s
+        self.total_s += marks.gaps_s()[0]
 
 
-def _held_ready(loader: Any) -> int:
+def _drain(batches: Batches, loader: Any) -> None:
+    """Take what workers have ready: it says nothing of their pace."""
     workers = int(getattr(loader, "num_workers", 0) or 0)
-    return workers * int(getattr(loader, "prefetch_factor", 0) or 0)
+    for _ in range(workers * int(getattr(loader, "prefetch_factor", 0) or 0)):
+        batches.take()
 
 
 def verdict(data_s: float, compute_s: float) -> Verdict:

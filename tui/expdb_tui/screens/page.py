@@ -9,7 +9,6 @@ Invariant: what cannot be read is a message at the foot; what stands on the scre
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 SLOW_S = 2.0
 """After so long a question is said to go on."""
+STILL = "still reading, esc stops"
 QUIET = ("pulse", "sparks", "preview", "write", "known", "values")
 """Questions that nobody waits for, or that cannot be given up."""
 
@@ -67,8 +67,10 @@ class Page(Screen[None]):
         key("slash", "filter", "everywhere.filter"),
     ]
 
-    _slow: Worker[None] | None = None
-    """The question that takes long."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._slow: list[Worker[None]] = []
+        """Questions that take long."""
 
     @property
     def main(self) -> Shared:
@@ -154,11 +156,12 @@ class Page(Screen[None]):
 
         With `is_new` the store is looked at again; else the last look answers.
         """
-        session, begun = self.main.session, time.monotonic()
+        session = self.main.session
 
         def took(found: Answer) -> None:
-            if time.monotonic() - begun >= SLOW_S:
-                self.say("read")
+            if made in self._slow:
+                self._slow.remove(made)
+                self.query_one(KeyBar).unsay(STILL)
             then(found)
 
         def ask() -> None:
@@ -181,15 +184,17 @@ class Page(Screen[None]):
     def _still(self, worker: Worker[None]) -> None:
         """Say that a question takes long, and how to give it up."""
         if not worker.is_finished and self.is_current:
-            self._slow = worker
-            self.say("still reading, esc stops", seconds=60.0)
+            self._slow.append(worker)
+            self.say(STILL, seconds=60.0)
 
     def stop_reading(self) -> bool:
-        """Give up the question that takes long; False where there is none."""
-        slow, self._slow = self._slow, None
-        if slow is None or slow.is_finished:
+        """Give up the questions that take long; False where there is none."""
+        slow = [worker for worker in self._slow if not worker.is_finished]
+        self._slow = []
+        if not slow:
             return False
-        slow.cancel()
+        for worker in slow:
+            worker.cancel()
         self.say("stopped; what stands here is as it was")
         return True
 

@@ -14,6 +14,8 @@ from expdb_tui.window import BACK, SAVE, Window, has_title
 from tests.tui.conftest import make_runs
 from tests.tui.driving import drive, press, screen_of, settle
 
+pytestmark = pytest.mark.slow
+
 
 def layout_of(session: Session, name: str) -> RunLayout:
     """Return the folder of the only run of an experiment."""

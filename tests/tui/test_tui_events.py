@@ -193,3 +193,18 @@ def test_what_takes_long_can_be_given_up_and_what_nobody_expected_is_written_dow
         assert "ZeroDivisionError: division by zero" in app.faults.read_text()
 
     drive(session, story)
+
+
+def test_that_it_takes_long_stands_no_longer_than_it_takes(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "SLOW_S", 0.01)
+
+    async def story(app, pilot):
+        for keys in (("down", "enter"), ("right_square_bracket",), ("4",), ("6",)):
+            await press(app, pilot, *keys)
+            await pilot.pause(0.05)
+            await settle(app, pilot)
+            assert page.STILL not in screen_of(app)[-1]
+
+    drive(session, story)

@@ -158,12 +158,6 @@ class Page(Screen[None]):
         """
         session = self.main.session
 
-        def took(found: Answer) -> None:
-            if made in self._slow:
-                self._slow.remove(made)
-                self.query_one(KeyBar).unsay(STILL)
-            then(found)
-
         def ask() -> None:
             worker = get_current_worker()
             try:
@@ -174,7 +168,7 @@ class Page(Screen[None]):
                     self.app.call_from_thread(self.fail, error)
                 return
             if not worker.is_cancelled:
-                self.app.call_from_thread(took, found)
+                self.app.call_from_thread(then, found)
 
         made = self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
         if group not in QUIET:
@@ -183,7 +177,8 @@ class Page(Screen[None]):
 
     def _still(self, worker: Worker[None]) -> None:
         """Say that a question takes long, and how to give it up."""
-        if not worker.is_finished and self.is_current:
+        # One that a newer question of its group came before may never be told to have ended.
+        if not (worker.is_finished or worker.is_cancelled) and self.is_current:
             self._slow.append(worker)
             self.say(STILL, seconds=60.0)
 
@@ -201,6 +196,10 @@ class Page(Screen[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Say what nobody expected, and where the rest of it is: the other screens live on."""
         error = event.worker.error
+        if event.worker.is_finished and event.worker in self._slow:
+            self._slow.remove(event.worker)
+            if not self._slow:
+                self.query_one(KeyBar).unsay(STILL)
         if event.state is WorkerState.ERROR and error is not None:
             kept = keep_fault(self.main.faults, error)
             where = f"  {kept}" if kept is not None else ""

@@ -76,8 +76,8 @@ def _grid(found: EventList, style: Style) -> Grid:
 
 
 def _now(event: Event) -> str:
-    """Return what became of an event, and whether it was acknowledged."""
-    seen = ["acknowledged"] if event.is_acknowledged else []
+    """Return what became of an event, and whether somebody has seen it."""
+    seen = ["seen"] if event.is_acknowledged else []
     return ", ".join([*([plain(event.now)] if event.now else []), *seen])
 
 

@@ -131,11 +131,23 @@ def test_events_for_programs(cast):
     assert (
         lines[0] == "run,experiment,seed,step,severity,rule,message,created_at,key,now,acknowledged"
     )
+
+    assert lines[0].split(",")[-3:] == ["key", "now", "acknowledged"]
+    assert lines[1].endswith(",false")
     assert '"median of 25 steps 4.312 > 2.390, 3 in a row"' in lines[1]
     assert len(lines) == 5
     table = events.as_markdown(of_several(cast))
     assert len(table) == 6
     assert table[2].startswith("| e7s5g2p0va | exp03_lr_jump | 0 | 174 |")
+
+
+def test_what_somebody_has_seen_is_said(cast, screen):
+    found = of_one(cast)
+    seen = replace(found.rows[0].event, is_acknowledged=True, now="over at 160")
+    shown = replace(found, rows=(replace(found.rows[0], event=seen), *found.rows[1:]))
+    lines = events.render(shown, screen())
+    assert "over at 160, seen" in lines[1]
+    assert json_history.events(shown)["events"][0]["acknowledged"] is True
 
 
 # ------------------------------------------------------------------------------------------ tail

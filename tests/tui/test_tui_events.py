@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from expdb.store.layout import RunLayout
 from expdb.store.marks import add_event, touch_status
 from expdb_tui.screens import page
@@ -11,6 +13,8 @@ from expdb_tui.session import Session
 from expdb_tui.window import BACK, SAVE, Window, has_title
 from tests.tui.conftest import make_runs
 from tests.tui.driving import drive, press, screen_of, settle
+
+pytestmark = pytest.mark.slow
 
 
 def layout_of(session: Session, name: str) -> RunLayout:
@@ -30,7 +34,22 @@ def tabs_of(app) -> str:
     return next(line for line in screen_of(app) if "Curves" in line)
 
 
-def test_an_event_is_acknowledged_and_undo_opens_it_again(own_session: Session) -> None:
+def heard(said: list[str], text: str) -> bool:
+    """Tell whether something was said; on a busy machine also that reading takes long."""
+    return any(text in one for one in said)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What screens say at their foot: it stands there for a while only."""
+    found: list[str] = []
+    monkeypatch.setattr(page.Page, "say", lambda _, text, **how: found.append(text))
+    return found
+
+
+def test_an_event_is_acknowledged_and_undo_opens_it_again(
+    own_session: Session, said: list[str]
+) -> None:
     runbook = {"cause": "a bad batch", "checks": "look at it", "action": "skip it"}
     fire(own_session, "exp01", 4, "critical", runbook=runbook, batches=[7, 9])
     fire(own_session, "exp01", 6, "warn")
@@ -45,21 +64,27 @@ def test_an_event_is_acknowledged_and_undo_opens_it_again(own_session: Session) 
         assert "a bad batch" in shown
         assert "micro-batches of the step  7-9" in shown
         await press(app, pilot, "a")
-        assert "acknowledged loss_spike at 4" in screen_of(app)[-1]
+        assert any("All 2 open" in line for line in screen_of(app))
+        await press(app, pilot, "tab", "enter")
+        assert heard(said, "acknowledged loss_spike at 4")
         assert "now  acknowledged" in "\n".join(screen_of(app))
         await press(app, pilot, "escape", "a")
-        assert "acknowledged already" in screen_of(app)[-1]
+        assert heard(said, "acknowledged already")
         assert "Events 1" in tabs_of(app)
         await press(app, pilot, "1")
         assert screen_of(app)[4].split()[-3] == "1"
         await press(app, pilot, "6", "u", "tab", "enter")
         await press(app, pilot, "1")
         assert screen_of(app)[4].split()[-3] == "2"
+        await press(app, pilot, "enter", "a", "tab", "tab", "enter")
+        assert heard(said, "acknowledged 2 events")
 
     drive(own_session, story, size=(120, 36))
 
 
-def test_a_critical_event_rings_once_and_stands_in_the_title(own_session: Session) -> None:
+def test_a_critical_event_rings_once_and_stands_in_the_title(
+    own_session: Session, said: list[str]
+) -> None:
     async def story(app, pilot):
         rings = []
         app.bell = lambda: rings.append(1)
@@ -71,7 +96,7 @@ def test_a_critical_event_rings_once_and_stands_in_the_title(own_session: Sessio
         await settle(app, pilot)
         assert rings == [1]
         assert app.window.title.startswith("! exp01 loss_spike - expdb: ")
-        assert "exp01 loss_spike at 8" in screen_of(app)[-1]
+        assert "exp01 loss_spike at 8" in said
         app._next_pulse = own_session.looked_s = 0.0
         app.tick()
         await settle(app, pilot)
@@ -145,7 +170,7 @@ def test_new_runs_are_counted_above_and_a_narrow_row_keeps_seed_and_events(
 
 
 def test_what_takes_long_can_be_given_up_and_what_nobody_expected_is_written_down(
-    session: Session, tmp_path, monkeypatch
+    session: Session, tmp_path, monkeypatch, said: list[str]
 ) -> None:
     monkeypatch.setattr(page, "SLOW_S", 0.05)
 
@@ -153,17 +178,33 @@ def test_what_takes_long_can_be_given_up_and_what_nobody_expected_is_written_dow
         app.faults = tmp_path / "a" / "faults.log"
         done = threading.Event()
         taken = []
+        said.clear()
         app.screen.read(lambda reader: done.wait(20), taken.append, group="long")
-        await pilot.pause(0.2)
-        assert "still reading, esc stops" in screen_of(app)[-1]
+        while page.STILL not in said:
+            await pilot.pause(0.01)
         await pilot.press("escape")
-        assert "stopped" in screen_of(app)[-1]
+        assert heard(said, "stopped")
         done.set()
         await settle(app, pilot)
         assert taken == []
         app.screen.read(lambda reader: 1 / 0, taken.append, group="odd")
         await settle(app, pilot)
-        assert "ZeroDivisionError" in screen_of(app)[-1]
+        assert heard(said, "ZeroDivisionError")
         assert "ZeroDivisionError: division by zero" in app.faults.read_text()
+
+    drive(session, story)
+
+
+def test_that_it_takes_long_stands_no_longer_than_it_takes(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "SLOW_S", 0.01)
+
+    async def story(app, pilot):
+        for keys in (("down", "enter"), ("right_square_bracket",), ("4",), ("6",)):
+            await press(app, pilot, *keys)
+            await pilot.pause(0.05)
+            await settle(app, pilot)
+            assert page.STILL not in screen_of(app)[-1]
 
     drive(session, story)

@@ -24,6 +24,7 @@ def memory(session: Session, folder: Path) -> Memory:
     return found
 
 
+@pytest.mark.slow
 def test_how_a_store_was_looked_at_is_there_again(session: Session, tmp_path: Path) -> None:
     async def leave(app, pilot):
         await press(app, pilot, "s", "s", "g", "slash")
@@ -63,6 +64,7 @@ def test_a_damaged_memory_is_said_and_forgotten(
     assert found.of("runs") == {}
 
 
+@pytest.mark.slow
 def test_what_no_screen_can_have_remembered_is_left_out(session: Session, tmp_path: Path) -> None:
     file = memory_of(session.store, tmp_path)._path
     odd = {"app": {"screen": []}, "runs": {"sort": 7}, "plot": {"x": "mass"}, "run": 1}
@@ -132,6 +134,7 @@ def test_on_no_screen_has_a_key_two_meanings() -> None:
         assert sorted(set(taken)) == sorted(taken), scope
 
 
+@pytest.mark.slow
 def test_own_keys_work_and_stand_in_the_foot_and_the_help(session: Session, tmp_path: Path) -> None:
     own = keys(
         tmp_path, "runs.mark: m\nrun.next_tab: [tab, f2]\nmove.down: w\neverywhere.help: H\n"

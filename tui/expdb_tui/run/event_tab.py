@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from expdb.actions.ack import acknowledge
 from expdb.actions.results import AckResult
-from expdb.index.reader import Reader
 from expdb.model import Event
 from expdb.text import age, plain
 from expdb_tui.columns import Column, chosen, head_of, line_of
@@ -19,7 +19,11 @@ from expdb_tui.run.event_shown import around_rows
 from expdb_tui.run.facts import Facts
 from expdb_tui.run.tab import Tab
 from expdb_tui.session import now_ms
+from expdb_tui.widgets.dialog import Deed, Dialog, PlanShown
 from expdb_tui.widgets.lineview import Rows
+
+ONE, ALL = "one", "all"
+"""What a dialog that asks for an acknowledgement answers."""
 
 
 class EventLines:
@@ -85,6 +89,24 @@ class EventLines:
 def now_of(event: Event) -> str:
     """Return what became of an event: whether it was seen, is over, grew worse."""
     return "acknowledged" if event.is_acknowledged else plain(event.now) or "open"
+
+
+def ack_plan(event: Event, waiting: Sequence[Event]) -> PlanShown:
+    """Return what acknowledging an event, or all `waiting` ones of its run, would mean."""
+    deeds = [Deed(label="Acknowledge", name=ONE, is_grave=False)]
+    if len(waiting) > 1:
+        deeds.append(Deed(label=f"All {len(waiting):,} open", name=ALL, is_grave=False))
+    role = WEIGHTS[event.severity][0]
+    return PlanShown(
+        title=[(plain(event.rule), "text+bold"), (f"  step {event.step:,}  ", "dim"),
+               (event.severity, role)],
+        pairs=[
+            ("what", [(plain(event.message), "text")]),
+            ("means", [("it is open no more; one that grows worse is open again", "text")]),
+            ("undo", [("expdb undo", "accent"), ("  opens it again", "dim")]),
+        ],
+        deeds=deeds,
+    )  # fmt: skip
 
 
 def is_same(event: Event, other: Event) -> bool:
@@ -188,14 +210,24 @@ class EventsTab(Tab):
             self.screen.say(f"{said} is acknowledged already; take it back: expdb undo")
             return
 
-        def write(reader: Reader) -> AckResult:
-            return acknowledge(reader, run, [event], worktree=session.worktree_of())
+        seen = {one.mark for one in self._events if one.is_acknowledged or one.severity == "info"}
+        waiting = [one for one in self._events if one.mark not in seen]
 
-        def done(_: AckResult) -> None:
-            self.screen.say(f"acknowledged {said}; take it back: expdb undo")
+        def done(found: AckResult) -> None:
+            what = said if len(found.events) == 1 else f"{len(found.events):,} events"
+            self.screen.say(f"acknowledged {what}; take it back: expdb undo")
             self.screen.reload()
 
-        self.screen.read(write, done, group="write", is_new=True)
+        def answered(answer: str | None) -> None:
+            events = {ONE: [event], ALL: waiting}.get(answer or "")
+            if events:
+                write = partial(acknowledge, run=run, events=events)
+                self.screen.read(
+                    lambda reader: write(reader, worktree=session.worktree_of()),
+                    done, group="write", is_new=True,
+                )  # fmt: skip
+
+        self.screen.app.push_screen(Dialog(ack_plan(event, waiting)), answered)
 
     def back(self) -> bool:
         """Go back to the table."""

@@ -9,7 +9,6 @@ Invariant: what cannot be read is a message at the foot; what stands on the scre
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 SLOW_S = 2.0
 """After so long a question is said to go on."""
+STILL = "still reading, esc stops"
 QUIET = ("pulse", "sparks", "preview", "write", "known", "values")
 """Questions that nobody waits for, or that cannot be given up."""
 
@@ -69,8 +69,10 @@ class Page(Screen[None]):
         key("slash", "filter", "everywhere.filter"),
     ]
 
-    _slow: Worker[None] | None = None
-    """The question that takes long."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._slow: list[Worker[None]] = []
+        """Questions that take long."""
 
     @property
     def main(self) -> Shared:
@@ -156,12 +158,7 @@ class Page(Screen[None]):
 
         With `is_new` the store is looked at again; else the last look answers.
         """
-        session, begun = self.main.session, time.monotonic()
-
-        def took(found: Answer) -> None:
-            if time.monotonic() - begun >= SLOW_S:
-                self.say("read")
-            then(found)
+        session = self.main.session
 
         def ask() -> None:
             worker = get_current_worker()
@@ -173,7 +170,7 @@ class Page(Screen[None]):
                     self.app.call_from_thread(self.fail, error)
                 return
             if not worker.is_cancelled:
-                self.app.call_from_thread(took, found)
+                self.app.call_from_thread(then, found)
 
         made = self.run_worker(ask, thread=True, exclusive=True, group=group, exit_on_error=False)
         if group not in QUIET:
@@ -182,22 +179,29 @@ class Page(Screen[None]):
 
     def _still(self, worker: Worker[None]) -> None:
         """Say that a question takes long, and how to give it up."""
-        if not worker.is_finished and self.is_current:
-            self._slow = worker
-            self.say("still reading, esc stops", seconds=60.0)
+        # One that a newer question of its group came before may never be told to have ended.
+        if not (worker.is_finished or worker.is_cancelled) and self.is_current:
+            self._slow.append(worker)
+            self.say(STILL, seconds=60.0)
 
     def stop_reading(self) -> bool:
-        """Give up the question that takes long; False where there is none."""
-        slow, self._slow = self._slow, None
-        if slow is None or slow.is_finished:
+        """Give up the questions that take long; False where there is none."""
+        slow = [worker for worker in self._slow if not worker.is_finished]
+        self._slow = []
+        if not slow:
             return False
-        slow.cancel()
+        for worker in slow:
+            worker.cancel()
         self.say("stopped; what stands here is as it was")
         return True
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Say what nobody expected, and where the rest of it is: the other screens live on."""
         error = event.worker.error
+        if event.worker.is_finished and event.worker in self._slow:
+            self._slow.remove(event.worker)
+            if not self._slow:
+                self.query_one(KeyBar).unsay(STILL)
         if event.state is WorkerState.ERROR and error is not None:
             kept = keep_fault(self.main.faults, error)
             where = f"  {kept}" if kept is not None else ""

@@ -6,19 +6,17 @@ Invariant: names are looked up in a thread; an answer for what is not typed any 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Input
 
 from expdb.text import plain
 from expdb_tui.ink import Piece
 from expdb_tui.widgets.filterfield import FilterField
 from expdb_tui.widgets.frame import Bar
+from expdb_tui.widgets.prompt import Prompt
 from expdb_tui.widgets.suggested import next_at, suggested
 
 if TYPE_CHECKING:
@@ -27,10 +25,9 @@ if TYPE_CHECKING:
 MOST = 60
 
 
-class CommandLine(ModalScreen[str | None]):
+class CommandLine(Prompt):
     """Asks for a command."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
     CommandLine { background: $background 0%; align: left bottom; }
     CommandLine Vertical { height: 2; background: $surface; }
@@ -39,8 +36,8 @@ class CommandLine(ModalScreen[str | None]):
     def __init__(
         self, verbs: Mapping[str, str], names: Callable[[str], Sequence[str]], value: str = ""
     ) -> None:
-        super().__init__()
-        self._verbs, self._names, self._value = verbs, names, value
+        super().__init__("", value=value)
+        self._verbs, self._names = verbs, names
         self._words: tuple[str, ...] = ()
         self._at = -1
 
@@ -115,14 +112,9 @@ class CommandLine(ModalScreen[str | None]):
         """Do nothing: it runs when it is ended."""
         event.stop()
 
-    @on(Input.Submitted)
-    def given(self, event: Input.Submitted) -> None:
+    def take(self, text: str) -> None:
         """Take what was chosen, else give the command back."""
         if self._at >= 0:
             self.taken()
-            return
-        self.dismiss(event.value.strip() or None)
-
-    def action_leave(self) -> None:
-        """Give nothing back."""
-        self.dismiss(None)
+        else:
+            super().take(text)

@@ -96,6 +96,11 @@ class KeyBar(Bar):
         self.refresh()
         self.set_timer(seconds, lambda: self._drop(message))
 
+    def unsay(self, text: str) -> None:
+        """Take a message away, if it is the one that stands there."""
+        if "".join(part for part, _ in self.message) == text:
+            self._drop(self.message)
+
     def _drop(self, message: Sequence[Piece]) -> None:
         if self.message is message:
             self.message = ()

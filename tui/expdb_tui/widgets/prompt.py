@@ -41,8 +41,12 @@ class Prompt(ModalScreen[str | None]):
 
     @on(Input.Submitted)
     def given(self, event: Input.Submitted) -> None:
+        """Take the text."""
+        self.take(event.value)
+
+    def take(self, text: str) -> None:
         """Give the text back."""
-        self.dismiss(event.value.strip() or None)
+        self.dismiss(text.strip() or None)
 
     def action_leave(self) -> None:
         """Give nothing back."""

@@ -16,6 +16,14 @@ pytestmark = [
 ]
 TERMS = ("xterm-256color", "screen-256color", "screen")
 SIZES = ((80, 24), (200, 50))
+WALKS = [
+    pytest.param(
+        term, size, id=f"{term}-{size[0]}x{size[1]}",
+        marks=() if (term, size) == ("screen-256color", SIZES[0]) else pytest.mark.soak,
+    )
+    for term in TERMS
+    for size in SIZES
+]  # fmt: skip
 
 
 def said_by_git(top: Path, *words: str) -> str:
@@ -72,8 +80,7 @@ def walk(shown: Terminal, top: Path) -> None:
     shown.wait_for(f"{END} 0")
 
 
-@pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize(("term", "size"), WALKS)
 def test_from_the_best_run_back_and_again(
     lab_folder: Path, tmp_path: Path, term: str, size: tuple[int, int]
 ) -> None:

@@ -2,7 +2,9 @@
 its own by `terminal_app`.
 
 first   CPU of the process from its first line until the rows of the first page are drawn
-keys    CPU of each key: down, page down, end, home, marks and orders, each with what it reads
+keys    CPU of the thread that draws, for each key until the screen is drawn: down, page down, end,
+        home, marks and orders
+end     CPU of the process for one of them with all that it reads beside
 tick    CPU of a look at the store that finds nothing new
 """
 
@@ -45,6 +47,9 @@ async def _play(store: Path, rounds: int) -> dict[str, Any]:
         await _rest(app, pilot)
         for key in KEYS:
             answer[key] = [await _cpu_ms(app, pilot, key) for _ in range(rounds)]
+        before = time.process_time()
+        await _cpu_ms(app, pilot, "end")
+        answer["end_ms"] = (time.process_time() - before) * 1e3
         answer["s"] = [await _cpu_ms(app, pilot, "s")]
         before = time.process_time()
         for _ in range(IDLE):
@@ -55,9 +60,9 @@ async def _play(store: Path, rounds: int) -> dict[str, Any]:
 
 
 async def _cpu_ms(app: Any, pilot: Any, key: str) -> float:
-    before = time.process_time()
+    before = time.thread_time()
     await pilot.press(key)
-    drawn = (time.process_time() - before) * 1e3
+    drawn = (time.thread_time() - before) * 1e3
     await _rest(app, pilot)
     return drawn
 

@@ -154,12 +154,15 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         NotFound: the store is gone, since it was opened.
     """
     warnings: list[str] = []
-    refs = read_refs(store.layout, problems=warnings)
+    try:
+        refs = read_refs(store.layout, problems=warnings)
+    except NotADirectoryError:  # a file lies in its place
+        raise _gone(store) from None
     base = Base() if afresh else open_newest(store)
     seen = scan(store.root)
     warnings += seen.warnings
     if not seen.folders and not store.layout.store_json.exists():
-        raise NotFound(f"the store {store.name} is gone", hint="expdb --store DIR ls")
+        raise _gone(store)
     if base.con is not None and base.stamps == seen.stamps:
         con = base.con
         lay_over(con, (), (), refs)
@@ -181,3 +184,7 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
         warnings=tuple(warnings),
         left_out=tuple(now.left_out),
     )
+
+
+def _gone(store: Store) -> NotFound:
+    return NotFound(f"the store {store.name} is gone", hint="expdb --store DIR ls")

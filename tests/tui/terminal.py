@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ WAIT_S = 60.0
 POLL_S = 0.1
 HAS_TMUX = shutil.which("tmux") is not None
 END = "ended with"
+STATE = tempfile.TemporaryDirectory(prefix="expdb-tui-")
+OWN = {"XDG_STATE_HOME": STATE.name, "XDG_CONFIG_HOME": STATE.name}
+"""So that the app remembers nothing of a test, and has no keys of the developer's."""
 
 
 class Terminal:
@@ -81,6 +85,7 @@ def terminal(
     """Yield a terminal in which a command runs; when it has ended, its exit code is said there."""
     shown = Terminal(f"expdb-{uuid.uuid4().hex[:12]}")
     env = {"TERM": term, "PYTHONPATH": str(Path(__file__).parents[2]), "LC_ALL": "C.UTF-8"}
+    env |= OWN
     env |= {"COLUMNS": str(width), "LINES": str(height)}  # as a shell may export them
     said = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
     command = f"env -u COLORTERM -u NO_COLOR {said} {shlex.join(words)}"
@@ -124,4 +129,4 @@ def children_of(pid: int) -> list[int]:
 
 def environment() -> dict[str, str]:
     """Return what a program of ours runs with outside of a terminal."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return {**os.environ, **OWN, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -18,10 +18,10 @@ from expdb_tui.palette import DARK, LIGHT
 from tests.tui.grid import Cell, cells_of, said, text_of, width_of
 from tests.tui.walk import SIZES, at_that_time, make_fixed, session_at, walk
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 KEPT = Path(__file__).parents[1] / "golden" / "tui"
 VIEWS = (
-    "runs", "rank", "run-curves", "run-layers", "run-evals", "run-events", "plot", "compare",
+    "runs", "run-curves", "run-layers", "run-evals", "run-events", "plot", "compare",
     "matrix", "history",
 )  # fmt: skip
 """Of which grids are kept; the rest is only looked at."""
@@ -74,20 +74,10 @@ def is_whole(rows: list[list[Cell]], size: tuple[int, int]) -> bool:
     return is_plain and len(rows) == size[1] and all(width_of(row) == size[0] for row in rows)
 
 
-@pytest.mark.parametrize("size", [SIZES[0]], ids=["80x24"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 def test_no_screen_spills_and_light_is_dark_with_other_inks(
     fixed: Path, size: tuple[int, int]
 ) -> None:
-    compare_grounds(fixed, size)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("size", SIZES[1:], ids=["120x36", "200x50"])
-def test_larger_screens_do_not_spill_either(fixed: Path, size: tuple[int, int]) -> None:
-    compare_grounds(fixed, size)
-
-
-def compare_grounds(fixed: Path, size: tuple[int, int]) -> None:
     dark, light = shots(fixed, size), shots(fixed, size, ground="light")
     assert dark.keys() == light.keys()
     for name, rows in dark.items():
@@ -98,7 +88,6 @@ def compare_grounds(fixed: Path, size: tuple[int, int]) -> None:
             assert not bad, (name, y, bad[:3])
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 def test_screens_are_those_that_are_kept(fixed: Path, size: tuple[int, int]) -> None:
     found = shots(fixed, size)
@@ -106,6 +95,5 @@ def test_screens_are_those_that_are_kept(fixed: Path, size: tuple[int, int]) -> 
         check(name, size, found[name])
 
 
-@pytest.mark.soak
 def test_what_is_kept_is_small() -> None:
     assert sum(path.stat().st_size for path in KEPT.iterdir()) < 300_000

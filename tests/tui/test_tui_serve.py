@@ -227,6 +227,13 @@ class Browser:
         await self.tell("Input.dispatchKeyEvent", type=kind, text=text, **one)
         await self.tell("Input.dispatchKeyEvent", type="keyUp", **one)
 
+    async def click(self, x: int, y: int) -> None:
+        """Click on the page."""
+        for kind in ("mousePressed", "mouseReleased"):
+            await self.tell(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+            )
+
     def has_drawn(self, text: str) -> bool:
         """Tell whether a text was drawn since the last key."""
         plain = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", self.drawn)
@@ -270,6 +277,7 @@ async def click_through(served: Served, profile: Path) -> None:
             shot = await browser.tell("Page.captureScreenshot", format="png")
             (profile / "served.png").write_bytes(base64.b64decode(shot["data"]))
             assert len(shot["data"]) > 20_000, "a page that was drawn, not an empty one"
+            await browser.click(600, 300)  # the page has the keys then
             await browser.press("Enter", "Enter", 13, "\r")
             await until(lambda: browser.has_drawn("Curves"), "the run that enter opens")
             await browser.press("3", "Digit3", 51, "3")

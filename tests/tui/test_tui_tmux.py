@@ -16,6 +16,14 @@ pytestmark = [
 ]
 TERMS = ("xterm-256color", "screen-256color", "screen")
 SIZES = ((80, 24), (200, 50))
+WALKS = [
+    pytest.param(
+        term, size, id=f"{term}-{size[0]}x{size[1]}",
+        marks=() if (term, size) == ("screen-256color", SIZES[0]) else pytest.mark.soak,
+    )
+    for term in TERMS
+    for size in SIZES
+]  # fmt: skip
 
 
 def said_by_git(top: Path, *words: str) -> str:
@@ -42,20 +50,22 @@ def walk(shown: Terminal, top: Path) -> None:
     assert "cfg.clip" in code
     shown.wait_for("10 runs")
     shown.press("r")
-    shown.wait_for("best first")
+    shown.wait(lambda lines: "#" in lines[2].split(), "the leaderboard")
     shown.press("Home")
-    shown.wait_for("exp02_cosine")
+    shown.wait(lambda lines: lines[3].startswith("▌"), "the cursor on the first row")
+    assert "exp02_cosine" in shown.lines[3]
     shown.press("d")
     lines = shown.wait_for("schedule")
     assert any("multi_step" in line and "cosine" in line for line in lines), "why it is better"
     assert any("baseline" in line and "exp02_cosine" in line for line in lines[:3])
     assert any("val/loss" in line and "noise" in line for line in lines[:4]), "by how much"
     shown.press("1")
-    shown.wait_for("best first")
+    shown.wait(lambda lines: "#" in lines[2].split(), "the leaderboard")
     shown.press("Escape")
-    shown.wait_without("best first")
+    shown.wait(lambda lines: "step" in lines[2].split() and "#" not in lines[2], "the list")
     # The oldest run is of the commit before the code was edited.
     shown.press("End")
+    shown.wait(lambda lines: any(line.startswith("▌● ✓") for line in lines), "the last row")
     shown.press("G")
     lines = shown.wait_for("Go back to baseline")
     assert any("M train.py" in line for line in lines)
@@ -72,8 +82,7 @@ def walk(shown: Terminal, top: Path) -> None:
     shown.wait_for(f"{END} 0")
 
 
-@pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize(("term", "size"), WALKS)
 def test_from_the_best_run_back_and_again(
     lab_folder: Path, tmp_path: Path, term: str, size: tuple[int, int]
 ) -> None:

@@ -107,9 +107,16 @@ def with_damaged_names(root: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        replaced_by_a_file, replaced_by_an_empty_store, without_its_run, with_torn_files,
-        with_other_files, with_folders_for_files, with_a_damaged_index, with_damaged_names,
+        with_torn_files,
+        *(
+            pytest.param(harm, marks=pytest.mark.soak)
+            for harm in (
+                replaced_by_a_file, replaced_by_an_empty_store, without_its_run, with_other_files,
+                with_folders_for_files, with_a_damaged_index, with_damaged_names,
+            )
+        ),
     ],
+    ids=lambda harm: harm.__name__,
 )  # fmt: skip
 def test_a_damaged_store_is_a_message(
     own_session: Session, tmp_path: Path, harm: Callable[[Path], None], troubles: Troubles

@@ -112,7 +112,8 @@ class HistoryScreen(Page):
         between.display = is_beside
         self.query_one("#facts").display = is_beside
         beside.styles.width = max(RIGHT_CELLS, width * 36 // 100) if is_beside else "1fr"
-        beside.styles.height = "1fr" if is_beside else min(OPS_BELOW, max(3, height // 3))
+        below = min(OPS_BELOW, max(3, height // 3), max(3, len(ops.lines) + 1))
+        beside.styles.height = "1fr" if is_beside else below
         most = min(OPS_BESIDE, height // 2) if is_beside else OPS_BELOW
         ops.styles.height = min(len(ops.lines) + 1, most) if is_beside else "1fr"
         line: list[Piece] = [(self.main.marks.divider, "rule")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Keys = Sequence[tuple[str, str]]
 EVERYWHERE: Keys = (
-    ("1-6", "screens"), ("/", "filter"), (":", "any command"), ("!", "the command for this view"),
+    ("1-6", "screens"), ("/", "filter"), (":", "any command"), ("!", "say its command"),
     ("b", "make it the baseline"), ("t", "tag"), ("n", "note"), ("G", "go back to it"),
     ("Y", "copy the id"), ("d", "compare"), ("esc", "back"), ("q", "quit"),
 )  # fmt: skip
@@ -79,9 +79,10 @@ class HelpScreen(ModalScreen[None]):
         gap = max(1, min(5, (width - 4 - sum(wide)) // 2))
         rows: list[list[Piece]] = [[]]
         for at in range(max(map(len, blocks))):
-            row: list[Piece] = [("  ", "")]
+            row: list[Piece] = []
             for block, cells in zip(blocks, wide, strict=True):
-                row += [*fit(block[at] if at < len(block) else [], cells), (" " * gap, "")]
+                air = (" " * gap if row else "  ", "")
+                row += [air, *fit(block[at] if at < len(block) else [], cells)]
             rows.append(row)
         return rows[:height]
 

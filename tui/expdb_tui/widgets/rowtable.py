@@ -147,7 +147,8 @@ class RowTable(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Fit the rows to the new size."""
         self.virtual_size = Size(self.size.width, len(self.lines) + 1)
-        self._keep_in_sight()
+        # How far it can be scrolled is only known once it was laid out.
+        self.call_after_refresh(self._keep_in_sight)
 
     def render_line(self, y: int) -> Strip:
         """Draw the head, or the row that the scrolling brings there."""

@@ -139,7 +139,7 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
     "the end of learning": {
         "area": "hyper-parameters",
         "said": "the rate is too high to go lower, or the data have no more to give",
-        "rules": {"plateau": 3},
+        "rules": {"plateau": 3, "no_gain": 3},
         "signs": {},
         "label": "look",
         "command": LOOK,

@@ -31,7 +31,7 @@ def test_a_run_without_trouble_is_healthy_and_says_what_looked(store: Store) -> 
     assert (found.causes, found.warned, found.around, found.commands) == ((), (), None, ())
     outcomes = {one.rule: one.outcome for one in found.looked}
     assert set(outcomes) == set(BUILT_IN) - {
-        "loss_jump", "grad_range", "gpu_idle", "loss_off_mean",
+        "loss_jump", "grad_range", "gpu_idle", "loss_off_mean", "no_gain",
     }  # fmt: skip
     assert outcomes["loss_spike"] == outcomes["divergence"] == outcomes["data_bound"] == "fine"
     why = {one.rule: one.why for one in found.looked if one.outcome == "not judged"}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size, split_text
 from rich.segment import Segment
@@ -23,6 +24,7 @@ from expdb.text import plain
 from expdb_tui.palette import ALL, Depth, Ground, Palette
 
 Piece = tuple[str, str]
+ELLIPSIS: Final = "…"
 
 
 def width_of(pieces: Iterable[Piece]) -> int:
@@ -30,7 +32,7 @@ def width_of(pieces: Iterable[Piece]) -> int:
     return sum(cell_len(text) for text, _ in pieces)
 
 
-def cut(pieces: Sequence[Piece], width: int, ellipsis: str = "…") -> list[Piece]:
+def cut(pieces: Sequence[Piece], width: int, ellipsis: str = ELLIPSIS) -> list[Piece]:
     """Return pieces that fit into `width` cells; what is cut ends with the sign for it."""
     if width <= 0:
         return []
@@ -49,7 +51,7 @@ def cut(pieces: Sequence[Piece], width: int, ellipsis: str = "…") -> list[Piec
 
 
 def fit(
-    pieces: Sequence[Piece], width: int, *, right: bool = False, ellipsis: str = "…"
+    pieces: Sequence[Piece], width: int, *, right: bool = False, ellipsis: str = ELLIPSIS
 ) -> list[Piece]:
     """Return pieces of exactly `width` cells: cut, or filled at the other side."""
     found = cut(pieces, width, ellipsis)
@@ -97,10 +99,11 @@ def strip(
     *,
     ground: str = "bg",
     is_cursor: bool = False,
-    ellipsis: str = "…",
+    ellipsis: str = ELLIPSIS,
 ) -> Strip:
-    """Return one row of exactly `width` cells."""
-    found = fit([(plain(text), role) for text, role in pieces], width, ellipsis=ellipsis)
+    """Return one row of exactly `width` cells; what was cut before has the sign of this row too."""
+    said = [(plain(text).replace(ELLIPSIS, ellipsis), role) for text, role in pieces]
+    found = fit(said, width, ellipsis=ellipsis)
     segments = [
         Segment(text, style(palette, role, ground=ground, is_cursor=is_cursor))
         for text, role in found

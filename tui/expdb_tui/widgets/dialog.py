@@ -112,7 +112,9 @@ class Buttons(Widget, can_focus=True):
         room = self.size.width - width_of(pieces)
         if width_of(keys) <= room:
             pieces += [(" " * (room - width_of(keys)), ""), *keys]
-        return strip(pieces, self.size.width, app.palette, ground="surface")
+        return strip(
+            pieces, self.size.width, app.palette, ground="surface", ellipsis=app.marks.ellipsis
+        )
 
     def render(self) -> str:
         """Return nothing: `render_line` draws."""

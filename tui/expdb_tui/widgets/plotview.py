@@ -78,7 +78,8 @@ class PlotView(Widget):
             rows = draw(self.plot, width, height, app.marks, ascii=app.is_ascii)
             self._drawn = (width, height, rows)
         rows = self._drawn[2]
-        return strip(rows[y] if y < len(rows) else (), self.size.width, app.palette)
+        row = rows[y] if y < len(rows) else ()
+        return strip(row, self.size.width, app.palette, ellipsis=app.marks.ellipsis)
 
     @property
     def _width(self) -> int:

@@ -19,14 +19,28 @@ from expdb.query.results import Noise
 from expdb.query.runs import baseline_row, default_objective
 from expdb.query.seeds import mean_delta, mean_of, sd_of
 from expdb.query.status_results import StatusRow, StoreStatus
+from expdb.store.direction import natural_mode
 
 COUNTED = ("up to date", "stale")
+ASIDE = ("layer/", "sys/")
+LESSER = ("_stderr", "/chance", "/n")
+"""Metrics by the hundred, and such as nobody compares by."""
 
 
-def matrix_of(reader: Reader, found: StoreStatus, *, head: RunAt | None) -> Matrix:
-    """Return what a status says is declared, as a matrix."""
+def matrix_of(
+    reader: Reader, found: StoreStatus, *, head: RunAt | None, metric: str | None = None
+) -> Matrix:
+    """Return what a status says is declared, as a matrix of the objective or of another metric.
+
+    A metric whose name speaks of no direction has differences, and no outcomes.
+    """
     baseline = baseline_row(reader, head=head)
     objective = default_objective(reader, baseline)
+    mode: str | None = objective.mode if objective is not None else None
+    if metric is not None and (objective is None or objective.metric != metric):
+        mode = natural_mode(metric)
+        objective = Objective(metric=metric, mode=natural_mode(metric) or "min")
+        found = replace(found, rows=_of_metric(reader, found.rows, objective))
     noise = None
     runs = [row.run for row in found.rows if row.run is not None]
     if objective is not None and runs:
@@ -39,7 +53,7 @@ def matrix_of(reader: Reader, found: StoreStatus, *, head: RunAt | None) -> Matr
     rows = [_row(name, by_name[name], seeds, objective) for name in sorted(by_name)]
     where = (baseline.experiment, baseline.variant) if baseline is not None else None
     base = next((row for row in rows if (row.experiment, row.variant) == where), None)
-    measured = [_against(row, base, noise, objective) for row in rows]
+    measured = [_against(row, base, noise, mode) for row in rows]
     return Matrix(
         seeds=tuple(seeds),
         rows=tuple(measured),
@@ -48,6 +62,33 @@ def matrix_of(reader: Reader, found: StoreStatus, *, head: RunAt | None) -> Matr
         noise=noise,
         base=base.mean if base is not None else None,
         num_others=len(found.rows) - len(declared),
+    )
+
+
+def metrics_of(reader: Reader, found: StoreStatus, *, head: RunAt | None) -> tuple[str, ...]:
+    """Return the metrics that a matrix can show: the objective, then those that most runs have."""
+    runs = [row.run.id for row in found.rows if row.run is not None]
+    sql = "SELECT key FROM series WHERE run IN (SELECT unnest(?)) GROUP BY key"
+    rows = reader.rows(f"{sql} ORDER BY count(*) DESC, key", [runs])
+    keys = [str(row[0]) for row in rows]
+    shown = [key for key in keys if not (key.startswith(ASIDE) or key.endswith(LESSER))]
+    objective = default_objective(reader, baseline_row(reader, head=head))
+    first = [objective.metric] if objective is not None else []
+    return tuple(dict.fromkeys([*first, *shown]))
+
+
+def _of_metric(
+    reader: Reader, rows: Sequence[StatusRow], objective: Objective
+) -> tuple[StatusRow, ...]:
+    """Return rows whose runs have the last value of a metric as theirs."""
+    runs = [row.run.id for row in rows if row.run is not None]
+    sql = "SELECT run, last FROM series WHERE key = ? AND run IN (SELECT unnest(?))"
+    last = dict(reader.rows(sql, [objective.metric, runs]))
+    return tuple(
+        row
+        if row.run is None
+        else replace(row, run=replace(row.run, objective=objective, value=last.get(row.run.id)))
+        for row in rows
     )
 
 
@@ -90,11 +131,11 @@ def _value(cell: StatusRow, objective: Objective | None) -> float | None:
 
 
 def _against(
-    row: MatrixRow, base: MatrixRow | None, noise: Noise | None, objective: Objective | None
+    row: MatrixRow, base: MatrixRow | None, noise: Noise | None, mode: str | None
 ) -> MatrixRow:
-    if base is None or objective is None:
+    if base is None:
         return row
     if row is base:
         return replace(row, is_baseline=True)
     left, right = ([value for _, value in one.values] for one in (base, row))
-    return replace(row, delta=mean_delta(left, right, noise, objective.mode))
+    return replace(row, delta=mean_delta(left, right, noise, mode))

@@ -200,3 +200,20 @@ def test_cells_are_marked_and_rows_filtered(own_lab: Session) -> None:
         assert len(app.screen.table.lines) == total
 
     drive(own_lab, story)
+
+
+def test_another_metric_fills_the_cells(own_lab: Session) -> None:
+    async def story(app, pilot):
+        await press(app, pilot, "5")
+        before = [row.mean for row in app.screen.found.matrix.rows]
+        await press(app, pilot, "m")
+        matrix, metric = app.screen.found.matrix, app.screen.metric
+        assert matrix.objective.metric == metric
+        assert metric in screen_of(app)[1]
+        assert [row.mean for row in matrix.rows] != before
+        for _ in app.screen.found.metrics[1:]:
+            await press(app, pilot, "m")
+        assert app.screen.metric is None
+        assert [row.mean for row in app.screen.found.matrix.rows] == before
+
+    drive(own_lab, story)

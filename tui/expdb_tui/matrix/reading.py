@@ -17,7 +17,7 @@ from expdb.model import RunAt
 from expdb.query.declared_cache import declaration
 from expdb.query.declared_results import Declaration
 from expdb.query.entry import find_entry
-from expdb.query.matrix import matrix_of
+from expdb.query.matrix import matrix_of, metrics_of
 from expdb.query.matrix_results import Matrix
 from expdb.query.status import store_status
 
@@ -33,14 +33,23 @@ class MatrixRead:
     declared: Declaration
     places: tuple[Path, ...]
     """The folders in which a script is looked for."""
+    metrics: tuple[str, ...] = ()
+    """What can be shown, the objective first."""
 
 
 def read_matrix(
-    reader: Reader, *, directory: Path, top: Path | None, head: RunAt | None, tick: Tick
+    reader: Reader,
+    *,
+    directory: Path,
+    top: Path | None,
+    head: RunAt | None,
+    tick: Tick,
+    metric: str | None = None,
 ) -> MatrixRead | None:
     """Return what is declared around a folder and how it stands; None where nothing is.
 
-    `top` is the work tree of the folder; `tick` is told (done, all) while configs are composed.
+    `top` is the work tree of the folder; `tick` is told (done, all) while configs are composed;
+    `metric` is another one than the objective.
 
     Raises:
         Corrupt: the config of a run that has to be compared is damaged.
@@ -55,4 +64,9 @@ def read_matrix(
     if not declared.experiments:
         return None
     status = store_status(reader, cwd=directory, head=head, declared=declared)
-    return MatrixRead(matrix=matrix_of(reader, status, head=head), declared=declared, places=places)
+    return MatrixRead(
+        matrix=matrix_of(reader, status, head=head, metric=metric),
+        declared=declared,
+        places=places,
+        metrics=metrics_of(reader, status, head=head),
+    )

@@ -13,8 +13,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from expdb.actions.run.plan import plan_run
-from expdb.actions.run.results import RunPlan
 from expdb.index.reader import Reader
 from expdb.query.filters.suggest import Suggestions
 from expdb.query.status_results import StatusRow
@@ -25,12 +23,10 @@ from expdb_tui.matrix.cells import counts_of
 from expdb_tui.matrix.chosen import filtered, suggested
 from expdb_tui.matrix.detail import detail_rows
 from expdb_tui.matrix.empty import EMPTY
-from expdb_tui.matrix.plan import Runner, plan_shown, start
 from expdb_tui.matrix.reading import MatrixRead, read_matrix
+from expdb_tui.matrix.running import RunMissing
 from expdb_tui.matrix.table import CellTable, MatrixLines
 from expdb_tui.memory import Said, take
-from expdb_tui.screens.filtering import Filtering
-from expdb_tui.widgets.dialog import CONFIRMED, Dialog
 from expdb_tui.widgets.lineview import LineView
 from expdb_tui.widgets.rowtable import RowTable
 
@@ -41,24 +37,24 @@ SAY_EVERY_S = 0.1
 RUNNABLE = ("missing", "crashed", "preempted")
 
 
-class MatrixScreen(Filtering):
+class MatrixScreen(RunMissing):
     """Experiments by seeds."""
 
     NUMBER, SCOPE = 5, "matrix"
     KEYS = (
         ("enter", "runs"), ("R", "run what is missing"), ("space", "mark"), ("/", "filter"),
-        ("d", "compare"), ("G", "go back"),
+        ("m", "metric"), ("d", "compare"), ("G", "go back"),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("R", "run_missing", "matrix.run_missing"),
         key("space", "mark", "matrix.mark"),
+        key("m", "metric", "matrix.metric"),
     ]
     EXAMPLE = "moe stale"
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: MatrixRead | None = None
-        self._runner: Runner | None = None
+        self.metric: str | None = None
+        """What is shown besides the objective."""
         self._next_look = 0.0
         self._said_at = 0.0
 
@@ -117,7 +113,7 @@ class MatrixScreen(Filtering):
     def reload(self) -> None:
         """Read what is declared, and how it stands."""
         main, begun = self.main, time.monotonic()
-        session, head = main.session, main.head
+        session, head, metric = main.session, main.head, self.metric
         self._next_look = begun + 600.0
 
         def tick(done: int, total: int) -> None:
@@ -129,7 +125,9 @@ class MatrixScreen(Filtering):
         def ask(reader: Reader) -> MatrixRead | None:
             worktree = session.worktree_of()
             top = worktree.top if worktree is not None else None
-            return read_matrix(reader, directory=session.directory, top=top, head=head, tick=tick)
+            return read_matrix(
+                reader, directory=session.directory, top=top, head=head, tick=tick, metric=metric
+            )
 
         def take(found: MatrixRead | None) -> None:
             took = time.monotonic() - begun
@@ -163,10 +161,11 @@ class MatrixScreen(Filtering):
         table.show(lines, cursor=at)
         table.column = min(table.column, max(0, len(found.matrix.seeds) - 1))
         self._fit()
-        self._say_context()
+        self.say_matrix()
         self._show_cell()
 
-    def _say_context(self) -> None:
+    def say_matrix(self) -> None:
+        """Say how many runs are declared, and how they stand."""
         found = self.found
         if found is None:
             return
@@ -176,6 +175,8 @@ class MatrixScreen(Filtering):
         count = f"{num} of {len(matrix.rows)}" if num != len(matrix.rows) else f"{num}"
         what = f"{count} experiments {by} {len(matrix.seeds)} seeds"
         left: list[Piece] = [(what, "text+bold"), *counts_of(matrix, self.main.is_ascii)]
+        if self.metric is not None and matrix.objective is not None:
+            left += [("   ", ""), (plain(matrix.objective.metric), "accent")]
         if self.filter.strip():
             left += [("   filter ", "dim"), (plain(self.filter), "accent")]
         if matrix.num_others and self.app.size.width >= 100:
@@ -214,12 +215,7 @@ class MatrixScreen(Filtering):
 
     def tick(self) -> None:
         """Look whether something has changed, and whether what runs has ended."""
-        runner = self._runner
-        if runner is not None and runner.is_over:
-            self._runner = None
-            self.say(runner.said(), is_bad=runner.child.returncode != 0)
-            if runner.child.returncode == 0:
-                runner.log.unlink(missing_ok=True)
+        if self.has_ended():
             self._next_look = 0.0
         if time.monotonic() >= self._next_look:
             self.reload()
@@ -239,37 +235,6 @@ class MatrixScreen(Filtering):
         seed = f" and seed = {cell.seed}" if cell.seed is not None else ""
         await self.main.list_runs(f"name = '{name}'{seed}")
 
-    def action_run_missing(self) -> None:
-        """Show what would be run; on confirming run it in a process of its own."""
-        found = self.found
-        if found is None:
-            return
-        if self._runner is not None:
-            self.say("what was missing is being run", is_bad=True)
-            return
-
-        def ask(reader: Reader) -> RunPlan:
-            return plan_run(reader, found.declared, places=found.places)
-
-        self.read(ask, self._ask_run, group="plan", is_new=True)
-
-    def _ask_run(self, plan: RunPlan) -> None:
-        def answered(answer: str | None) -> None:
-            if answer == CONFIRMED:
-                self._run(plan)
-
-        self.app.push_screen(Dialog(plan_shown(plan, self.main.marks)), answered)
-
-    def _run(self, plan: RunPlan) -> None:
-        session = self.main.session
-        try:
-            self._runner = start(session.store, session.directory, len(plan.jobs))
-        except OSError as error:
-            self.say(f"expdb run cannot be started: {error}", is_bad=True)
-            return
-        self.say(f"running; what it says: {self._runner.log}")
-        self._say_context()
-
     def action_mark(self) -> None:
         """Mark the run of the cell, and go on to the next."""
         run = self.run_here
@@ -279,6 +244,15 @@ class MatrixScreen(Filtering):
         self.mark(run)
         self._show()
         self.table.action_cell(1)
+
+    def action_metric(self) -> None:
+        """Show the next metric."""
+        keys = self.found.metrics if self.found is not None else ()
+        if keys:
+            at = keys.index(self.metric) if self.metric in keys else 0
+            following = keys[(at + 1) % len(keys)]
+            self.metric = following if following != keys[0] else None
+            self.reload()
 
     # ------------------------------------------------------------------------------ filter
 
@@ -299,15 +273,16 @@ class MatrixScreen(Filtering):
     def typed_out(self) -> None:
         """Go back to the rows."""
         self.table.focus()
-        self._say_context()
+        self.say_matrix()
 
     def remember(self) -> Said:
-        """Return the filter."""
-        return {"filter": self.filter}
+        """Return the filter and the metric."""
+        return {"filter": self.filter, "metric": self.metric or ""}
 
     def recall(self, said: Said) -> None:
-        """Filter as last."""
+        """Show as last."""
         self.filter = take(said, "filter", str, "")
+        self.metric = take(said, "metric", str, "") or None
 
     def action_back(self) -> None:
         """Leave the filter, then take it away; then go back to the runs."""

@@ -14,6 +14,13 @@ from expdb_tui.ink import Piece
 from expdb_tui.run.facts import Facts
 from expdb_tui.runs.cells import ROLES
 
+NO_RUN: list[list[Piece]] = [
+    [],
+    [("  No run is open.", "text+bold")],
+    [],
+    [("  enter", "accent"), (" on a row of ", "dim"), ("1", "accent"), (" Runs opens it.", "dim")],
+]
+"""What stands where no run is open."""
 WIDE, WIDEST = 100, 150
 BAR, LONG_BAR = 10, 20
 

@@ -7,7 +7,6 @@ what was read of it stays.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -15,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from expdb.index.reader import Reader
-from expdb_tui.ink import Piece
 from expdb_tui.keys import key
 from expdb_tui.memory import Said
 from expdb_tui.run.config import ConfigTab
@@ -24,7 +22,7 @@ from expdb_tui.run.curves import CurvesTab, SystemTab
 from expdb_tui.run.evals import EvalsTab
 from expdb_tui.run.event_tab import EventsTab
 from expdb_tui.run.facts import Facts, read_facts
-from expdb_tui.run.head import head_line, tab_line
+from expdb_tui.run.head import NO_RUN, head_line, tab_line
 from expdb_tui.run.layers import LayersTab
 from expdb_tui.run.log import LogTab
 from expdb_tui.run.pins import PinsTab
@@ -235,12 +233,7 @@ class RunScreen(ControlKey, TabPlace):
 
     def _show_nothing(self) -> None:
         self.context([("no run is open", "dim")])
-        rows: list[Sequence[Piece]] = [
-            [], [("  No run is open.", "text+bold")], [],
-            [("  enter", "accent"), (" on a row of ", "dim"), ("1", "accent"),
-             (" Runs opens it.", "dim")],
-        ]  # fmt: skip
-        self.show_view(lambda width, height: rows)
+        self.show_view(lambda width, height: NO_RUN)
 
     def _show_only(self, wanted: str) -> None:
         for name in ("#run-view", "#run-text", "#run-table"):

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow
 from textual.pilot import Pilot
 
 from expdb.store.store import open_store
@@ -27,8 +28,8 @@ from tests.tui.terminal import environment
 
 STEPS = 4
 """Steps that the run logs in each tick."""
-PHASE = 20
-"""Ticks on one screen before the next is shown."""
+PHASE = 25
+"""Ticks on one screen before the next is shown; at ticks 500 and 5,000 it is the same one."""
 SCREENS = ("1", "2", "3", "4", "5", "6")
 WRITER = f"""\
 import sys
@@ -69,6 +70,7 @@ class Clock:
 def held() -> dict[str, float]:
     """Return what this process holds: memory in MB, threads, open files."""
     gc.collect()
+    pyarrow.default_memory_pool().release_unused()
     ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {

@@ -20,6 +20,7 @@ from expdb.store.store import open_store
 from expdb_tui.app import ExpdbApp
 from expdb_tui.run.screen import RunScreen
 from expdb_tui.session import Session
+from expdb_tui.widgets.frame import KeyBar
 from tests.tui.driving import press, settle
 from tests.tui.fixed_project import LIVE, NOW_MS
 from tests.tui.terminal import environment
@@ -78,6 +79,10 @@ async def rest(app: ExpdbApp, pilot: Pilot[None]) -> None:
     await settle(app, pilot)
     await pilot.pause(0.15)
     await settle(app, pilot)
+    for bar in app.screen.query(KeyBar):  # a message says how busy the machine is
+        bar.message = ()
+        bar.refresh()
+    await pilot.pause()
 
 
 async def walk(app: ExpdbApp, pilot: Pilot[None]) -> AsyncIterator[str]:

@@ -16,9 +16,6 @@ from typing import Any
 
 from expdb.monitor.detector import FIRING, GRAVE, OK, Reading, number
 
-TIMES = 10.0
-"""The loss of validation is at least so many times that of training."""
-
 
 class Misaligned:
     """Watches one of the two; `val` and `start` are the keys that the second needs beside."""
@@ -64,7 +61,7 @@ class Misaligned:
         self._run = self._run + 1 if value < self._floor else 0
         if self._first is None or not math.isfinite(self._best):
             return None
-        border = max(self._least, TIMES * value, self._fell * self._first)
+        border = max(self._least, self._fell * self._first)
         if self._run < self._for or not self._best > border:
             return OK
         text = f"{self.keys[0]} {number(value)} while {self._beside[0]} never fell:"

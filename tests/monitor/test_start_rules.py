@@ -59,6 +59,8 @@ def test_a_loss_too_good_so_early_is_a_leak() -> None:
     falls = [5.5, 3.0, 1.0, 0.3, *[0.05] * 30]
     found = found_in(losses(*falls), only(leak=True))
     assert told(found) == [(8, "critical", "leak", "open")]
+    start = {**START, "init/max_steps": 100.0}  # low from 4 on, which is before 5
+    assert [one.step for one in found_in(losses(*falls, start=start), only(leak=True))] == [8]
     late = [5.5 - 0.4 * at for at in range(12)] + [0.05] * 30
     assert found_in(losses(*late), only(leak=True)) == []
 

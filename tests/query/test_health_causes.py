@@ -47,6 +47,8 @@ def test_a_rate_that_jumped_comes_before_a_bad_batch(store: Store) -> None:
     found = first(store, jumped(), checkpoints=(100,), config=config, minutes=9)
     rate, *rest = found.causes
     assert rate.name == "too high a rate"
+    # divergence 3 and loss_spike 2, twice as both are critical; grad_spike 1; the signs 5 and 1
+    assert rate.score == 6 + 4 + 1 + 5 + 1
     assert rate.reasons[0] == "divergence, loss_spike, grad_spike point to it"
     assert rate.reasons[1] == "train/lr 0.003 to 0.09 at 150, 1 step before"
     assert "it did not come back (loss_spike is critical)" in rate.reasons

@@ -85,6 +85,11 @@ def test_labels_at_their_own_place():
     assert "init/leak" not in found  # a model that does not predict may look ahead
 
 
+def test_tokens_that_are_all_alike_show_no_leak():
+    found = shown(tiny(), tokens=torch.full((4, 12), 3))
+    assert "init/leak" not in found  # in another order they are the same
+
+
 def test_labels_that_do_not_count_are_left_out():
     tokens = batch()
     masked = tokens.clone()

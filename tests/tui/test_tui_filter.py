@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.session import Session
 from tests.tui.driving import drive, press, screen_of, settle, type_in
+
+pytestmark = pytest.mark.slow
 
 
 def test_what_can_come_next_is_suggested_and_taken(session: Session) -> None:

@@ -187,6 +187,8 @@ def _filled(facts: Facts, good: int | None, cells: int) -> dict[str, Any]:
         filled["step"] = facts.first.step
     if good is not None and facts.first is not None:
         filled |= {"good": good, "skip": _last_bad(facts) + 1 - good}
+    if facts.run.command:
+        filled["started"] = filled["run"]
     if facts.healthy is not None:
         filled["healthy"] = facts.healthy.run[:cells]
     return filled

@@ -6,7 +6,7 @@ A rule that fired adds its weight; a sign (health_signs.py) that is seen adds it
 negative. A cause is likely that has a positive sum and at least one rule, or a sign of `needs`.
 
 Invariant: here is data alone; `{good}` and `{healthy}` in a command that are not known make it the
-one to look at the event.
+one to look at the event, and so does `{started}`, the run, where nobody knows how it was started.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ COMPARE: Final = "expdb compare {healthy} {run}"
 BEST: Final = "expdb path {run}@best"
 RESUME: Final = "expdb resume {run}"
 LOG: Final = "expdb path {run} log"
+PROBE_LOADER: Final = "expdb probe loader {started}"
+PROBE_SPEED: Final = "expdb probe throughput {started}"
+PROBE_RATE: Final = "expdb probe lr {started}"
+PROBE_DATA: Final = "expdb probe data {started}"
+PROBE_MEMORY: Final = "expdb probe memory {started}"
 
 CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
     # data
@@ -38,8 +43,8 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "said": "later tokens are seen, or the text is known already",
         "rules": {"leak": 10, "metric_flat": 1},
         "signs": {"logits_see_ahead": 5},
-        "label": "look",
-        "command": LOOK,
+        "label": "measure",
+        "command": PROBE_DATA,
     },
     "a bad batch": {
         "area": "data",
@@ -93,8 +98,8 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "said": "the loader is slower than the model",
         "rules": {"data_bound": 6, "throughput_drop": 1, "gpu_idle": 3},
         "signs": {"waits_for_data": 3, "waits_little": -3},
-        "label": "look",
-        "command": LOOK,
+        "label": "measure",
+        "command": PROBE_LOADER,
     },
     # hyper-parameters
     "too high a rate": {
@@ -141,8 +146,8 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "said": "the rate is too high to go lower, or the data have no more to give",
         "rules": {"plateau": 3, "no_gain": 3},
         "signs": {},
-        "label": "look",
-        "command": LOOK,
+        "label": "measure",
+        "command": PROBE_RATE,
     },
     "noisy or large gradients": {
         "area": "hyper-parameters",
@@ -241,8 +246,8 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "said": "a slow device, heat, or another process on it",
         "rules": {"throughput_drop": 4},
         "signs": {"waits_little": 1, "waits_for_data": -2},
-        "label": "look",
-        "command": LOOK,
+        "label": "measure",
+        "command": PROBE_SPEED,
     },
     "somebody who waits": {
         "area": "machine",
@@ -258,8 +263,8 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
         "rules": {"mem_retries": 4, "mem_fragments": 3},
         "signs": {"ended_by_memory": 8},
         "needs": ["ended_by_memory"],
-        "label": "log",
-        "command": LOG,
+        "label": "measure",
+        "command": PROBE_MEMORY,
     },
     "a process that was killed": {
         "area": "machine",

@@ -75,7 +75,14 @@ def test_a_healthy_run_and_a_failed_one(here, store):
 
 
 def test_every_command_that_it_prints_is_one() -> None:
-    filled = {"run": "e7s5", "good": 100, "step": 151, "skip": 52, "healthy": "k3f9"}
+    filled = {
+        "run": "e7s5",
+        "good": 100,
+        "step": 151,
+        "skip": 52,
+        "healthy": "k3f9",
+        "started": "e7s5",
+    }
     commands = {row["command"] for row in CAUSES.values()} | {REPEAT}
     for command in commands:
         words = shlex.split(command.format(**filled))

@@ -190,10 +190,11 @@ def test_units_that_died(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait", "cause", "area"), [(60.0, "a slow loader", "data"), (0.5, "a slow device", "machine")]
+    ("wait", "cause", "area", "probe"),
+    [(60.0, "a slow loader", "data", "loader"), (0.5, "a slow device", "machine", "throughput")],
 )
 def test_a_slow_loader_and_a_slow_device_are_told_apart(
-    store: Store, wait: float, cause: str, area: str
+    store: Store, wait: float, cause: str, area: str, probe: str
 ) -> None:
     rows = healthy(400)
     for step, row in enumerate(rows):
@@ -201,6 +202,7 @@ def test_a_slow_loader_and_a_slow_device_are_told_apart(
         row["train/data_wait_pct"] = wait
     found = first(store, rows)
     assert (found.causes[0].name, found.causes[0].area) == (cause, area)
+    assert found.causes[0].command == f"expdb probe {probe} {RUN[:4]}"
 
 
 def nan_at(at: int = 120) -> Rows:
@@ -237,7 +239,7 @@ def test_a_loss_that_is_no_number_by_what_forensics_found(store: Store) -> None:
     ("state", "reason", "cause", "command"),
     [
         ("failed", "ValueError: bad", "an error of the script", "expdb path e7s5 log"),
-        ("failed", "CUDA out of memory", "too little memory", "expdb path e7s5 log"),
+        ("failed", "CUDA out of memory", "too little memory", "expdb probe memory e7s5"),
         ("preempted", "SIGTERM at step 187", "a stop from outside", "expdb resume e7s5"),
         ("crashed", "the process died", "a process that was killed", "expdb resume e7s5"),
     ],

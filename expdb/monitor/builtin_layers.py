@@ -200,6 +200,19 @@ LAYERS: Final[Mapping[str, Mapping[str, Any]]] = {
             "action": "buckets of lengths, or smaller micro-batches and more of them",
         },
     },
+    "mem_full": {
+        "signal": "sys/memory_peak_bytes",
+        "detector": "threshold",
+        "per": "sys/memory_device_bytes",
+        "above": 0.90,
+        "grave_above": 0.95,
+        "decision": "smaller micro-batches and more of them",
+        "runbook": {
+            "cause": "tensors at their peak nearly fill the device",
+            "checks": "sys/memory_retries, the longest sequences, expdb probe memory",
+            "action": "smaller micro-batches and more of them, or recompute activations",
+        },
+    },
     "mem_fragments": {
         "signal": "sys/memory_allocated_bytes",
         "detector": "threshold",

@@ -120,6 +120,8 @@ _MACHINE: Final[tuple[Row, ...]] = (
      "over the budget although the interval is long: switch kinds of signals off"),
     ("sys/memory_peak_bytes", "byte", "efficiency", "lower", "all", "sampled",
      "near the device's size: smaller micro-batches and more of them"),
+    ("sys/memory_device_bytes", "byte", "efficiency", "range", "all", "sampled",
+     "how much of it is free at the peak: larger micro-batches, or another device"),
     ("sys/memory_allocated_bytes", "byte", "efficiency", "lower", "all", "sampled",
      "grows from update to update: a tensor with its graph is kept"),
     ("sys/memory_reserved_bytes", "byte", "efficiency", "lower", "all", "sampled",

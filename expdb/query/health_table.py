@@ -260,7 +260,7 @@ CAUSES: Final[Mapping[str, Mapping[str, Any]]] = {
     "too little memory": {
         "area": "machine",
         "said": "too little memory, or memory in pieces",
-        "rules": {"mem_retries": 4, "mem_fragments": 3},
+        "rules": {"mem_retries": 4, "mem_full": 4, "mem_fragments": 3},
         "signs": {"ended_by_memory": 8},
         "needs": ["ended_by_memory"],
         "label": "measure",

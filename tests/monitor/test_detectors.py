@@ -237,6 +237,15 @@ def test_an_idle_device_is_said_after_five_minutes_and_where_the_loader_is_slow(
     assert found_in([{**row, "train/data_wait_pct": 5.0}] * 400, section) == []
 
 
+@pytest.mark.parametrize(
+    ("used", "severities"), [(0.90, []), (0.91, ["warn"]), (0.95, ["warn"]), (0.96, ["critical"])]
+)
+def test_a_device_that_is_nearly_full(used: float, severities: list[str]) -> None:
+    row = {"sys/memory_peak_bytes": used * 80e9, "sys/memory_device_bytes": 80e9}
+    found = found_in([row] * 3, only(mem_full=True))
+    assert [one.severity for one in found] == severities
+
+
 def test_a_share_of_another_value_and_of_the_first_one() -> None:
     rows = [{"sys/memory_allocated_bytes": 6e9, "sys/memory_reserved_bytes": 10e9}] * 10
     assert [one.step for one in found_in(rows, only(mem_fragments=True))] == [9]

@@ -35,7 +35,9 @@ def memory(device: Any) -> dict[str, float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if device.type == "cuda":
         stats = torch.cuda.memory_stats(device)
-        return {key: float(stats.get(name, 0)) for key, name in STATS.items()}
+        found = {key: float(stats.get(name, 0)) for key, name in STATS.items()}
+        total = torch.cuda.get_device_properties(device).total_memory
+        return found | {"sys/memory_device_bytes": float(total)}
     peak_bytes = float(peak if sys.platform == "darwin" else peak * 1024)
     return {"sys/memory_peak_bytes": peak_bytes}
 

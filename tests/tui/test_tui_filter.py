@@ -106,3 +106,17 @@ def test_a_command_is_completed_and_the_look_changes(session: Session) -> None:
         assert "●" in "".join(screen_of(app))
 
     drive(session, story)
+
+
+def test_a_hidden_filter_takes_no_key(session: Session, empty_session: Session) -> None:
+    async def story(app, pilot):
+        for key in ("5", "ctrl+r", "6", "5", "1"):
+            await press(app, pilot, key)
+        assert isinstance(app.screen, RunsScreen), "a key went into a field that nobody sees"
+        await press(app, pilot, "slash")
+        await type_in(app, pilot, "state")
+        await press(app, pilot, "escape", "4")
+        assert app.current_mode == "plot"
+
+    drive(session, story)
+    drive(empty_session, story)

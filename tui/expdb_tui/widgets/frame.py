@@ -45,7 +45,8 @@ class Bar(Widget):
 
     def pieces(self, width: int) -> Sequence[Piece]:
         """Return the row."""
-        return between(self.left, self.right, width)
+        signs = cast("Shared", self.app).marks
+        return between(self.left, self.right, width, signs.ellipsis)
 
     def render_line(self, y: int) -> Strip:
         """Draw the row with a cell of air at both ends."""
@@ -111,7 +112,8 @@ class KeyBar(Bar):
         [(key, said)] = cast("Shared", self.app).keys.shown("everywhere", [("?", "help")])
         end: list[Piece] = [(key, "accent"), (f" {said}", "dim")]
         if self.message:
-            return between(self.message, end, width)
+            signs = cast("Shared", self.app).marks
+            return between(self.message, end, width, signs.ellipsis)
         shown: list[Piece] = []
         for key, name in self.keys:
             pair: list[Piece] = [(key, "accent"), (f" {name}  ", "dim")]

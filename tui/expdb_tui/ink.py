@@ -107,16 +107,12 @@ def strip(
     return Strip(segments, width)
 
 
-def between(
-    left: Sequence[Piece], right: Sequence[Piece], width: int, ellipsis: str = "…"
-) -> list[Piece]:
+def between(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
     """Return a line with two ends; the left one gives way."""
     room = width - width_of(right)
     if room < 1:
-        return fit(left, width, ellipsis=ellipsis)
-    if not right:
-        return fit(left, width, ellipsis=ellipsis)
-    return [*fit(left, room - 1, ellipsis=ellipsis), (" ", ""), *right]
+        return fit(left, width)
+    return [*fit(left, room - 1), (" ", ""), *right] if right else fit(left, width)
 
 
 def titled(

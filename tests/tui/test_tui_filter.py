@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from expdb_tui.runs.screen import RunsScreen
 from expdb_tui.session import Session
 from tests.tui.driving import drive, press, screen_of, settle, type_in
@@ -51,6 +53,7 @@ def test_an_error_stands_beside_what_is_typed_with_the_nearest_name(session: Ses
     drive(session, story, size=(100, 24))
 
 
+@pytest.mark.slow
 def test_a_filter_can_be_typed_from_every_screen(session: Session) -> None:
     async def story(app, pilot):
         for screen in ("2", "3", "4", "6"):
@@ -63,6 +66,7 @@ def test_a_filter_can_be_typed_from_every_screen(session: Session) -> None:
     drive(session, story)
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
     async def story(app, pilot):
         await press(app, pilot, "c")
@@ -85,6 +89,7 @@ def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
     drive(session, story)
 
 
+@pytest.mark.slow
 def test_a_command_is_completed_and_the_look_changes(session: Session) -> None:
     session.verbs = {"ls": "list runs", "label": "put a word on runs", "log": "runs as trees"}
 

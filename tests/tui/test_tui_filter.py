@@ -55,6 +55,7 @@ def test_an_error_stands_beside_what_is_typed_with_the_nearest_name(session: Ses
     drive(session, story, size=(100, 24))
 
 
+@pytest.mark.slow
 def test_a_filter_can_be_typed_from_every_screen(session: Session) -> None:
     async def story(app, pilot):
         for screen in ("2", "3", "4", "6"):
@@ -67,6 +68,7 @@ def test_a_filter_can_be_typed_from_every_screen(session: Session) -> None:
     drive(session, story)
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
     async def story(app, pilot):
         await press(app, pilot, "c")
@@ -89,6 +91,7 @@ def test_columns_are_chosen_and_sorted_by(session: Session) -> None:
     drive(session, story)
 
 
+@pytest.mark.slow
 def test_a_command_is_completed_and_the_look_changes(session: Session) -> None:
     session.verbs = {"ls": "list runs", "label": "put a word on runs", "log": "runs as trees"}
 
@@ -110,3 +113,17 @@ def test_a_command_is_completed_and_the_look_changes(session: Session) -> None:
         assert "●" in "".join(screen_of(app))
 
     drive(session, story)
+
+
+def test_a_hidden_filter_takes_no_key(session: Session, empty_session: Session) -> None:
+    async def story(app, pilot):
+        for key in ("5", "ctrl+r", "6", "5", "1"):
+            await press(app, pilot, key)
+        assert isinstance(app.screen, RunsScreen), "a key went into a field that nobody sees"
+        await press(app, pilot, "slash")
+        await type_in(app, pilot, "state")
+        await press(app, pilot, "escape", "4")
+        assert app.current_mode == "plot"
+
+    drive(session, story)
+    drive(empty_session, story)

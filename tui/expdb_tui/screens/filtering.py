@@ -147,7 +147,8 @@ class Filtering(Page):
         if field.value != self.filter:
             self.filter = field.value
             self.filtered()
-        field.display = self.query_one("#suggested").display = False
+        field.shut()
+        self.query_one("#suggested").display = False
         self.query_one("#context").display = True
         self.typed_out()
 

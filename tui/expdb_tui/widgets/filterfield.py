@@ -49,15 +49,21 @@ class FilterField(Input):
 
     def __init__(self, example: str = "exp != scratch and val/loss < 2") -> None:
         super().__init__(placeholder=example, id="filter", compact=True)
+        # What is hidden takes the focus too, where nothing else on a screen can.
+        self.can_focus = False
 
     def open(self, value: str) -> None:
         """Type here."""
-        self.display = True
+        self.display = self.can_focus = True
         with self.prevent(Input.Changed):
             self.value = value
         self.cursor_position = len(value)
         self.focus()
         self.post_message(self.Edited())
+
+    def shut(self) -> None:
+        """Hide it."""
+        self.display = self.can_focus = False
 
     def put(self, word: str, start: int, end: int) -> None:
         """Put a word in the place of what stands from `start` to `end`."""

@@ -12,7 +12,7 @@ from textual.app import RenderResult
 from textual.strip import Strip
 from textual.widget import Widget
 
-from expdb_tui.ink import Piece, between, strip, width_of
+from expdb_tui.ink import Piece, between, cut, strip, width_of
 
 if TYPE_CHECKING:
     from expdb_tui.shared import Shared
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 NAMES = ("Runs", "Run", "Compare", "Plot", "Matrix", "History")
 FULL, SHORT = 100, 60
 """Cells from which on the header has the store's name, and the names of the screens."""
+
+
+def _ends(left: Sequence[Piece], right: Sequence[Piece], width: int, ellipsis: str) -> list[Piece]:
+    """Return a line with two ends; the left one is cut with the sign of the character set."""
+    room = width - width_of(right) - bool(right)
+    return between(cut(left, room, ellipsis) if room > 0 else left, right, width)
 
 
 class Bar(Widget):
@@ -45,7 +51,8 @@ class Bar(Widget):
 
     def pieces(self, width: int) -> Sequence[Piece]:
         """Return the row."""
-        return between(self.left, self.right, width)
+        signs = cast("Shared", self.app).marks
+        return _ends(self.left, self.right, width, signs.ellipsis)
 
     def render_line(self, y: int) -> Strip:
         """Draw the row with a cell of air at both ends."""
@@ -111,7 +118,8 @@ class KeyBar(Bar):
         [(key, said)] = cast("Shared", self.app).keys.shown("everywhere", [("?", "help")])
         end: list[Piece] = [(key, "accent"), (f" {said}", "dim")]
         if self.message:
-            return between(self.message, end, width)
+            signs = cast("Shared", self.app).marks
+            return _ends(self.message, end, width, signs.ellipsis)
         shown: list[Piece] = []
         for key, name in self.keys:
             pair: list[Piece] = [(key, "accent"), (f" {name}  ", "dim")]

@@ -72,7 +72,7 @@ def test_several_runs_have_a_column_and_a_verdict_each(lab: Session) -> None:
     assert head.split() == ["●", "base", "■", "exp01", "◆", "exp02…"]
     loss = next(row for row in rows if row.startswith(" val/loss"))
     assert loss.split()[1:] == ["1.868", "2.037", "▼", "1.847", "≈"]
-    assert " optim.lr           ● 0.003  ■ 0.01  ◆ 0.003" in rows
+    assert " optim.lr           ●◆ 0.003  ■ 0.01" in rows
 
 
 @pytest.mark.parametrize("marks", [UNICODE, ASCII])

@@ -125,10 +125,10 @@ class Notifier:
             # Since the last failure of another process somebody may have mended it.
             rounds = [(one, self._round(one, is_first, is_last)) for one in self._deliveries]
             is_first = False
+            for delivery, found in rounds:
+                self._tell_trouble(delivery.channel.name, found, is_last=is_last)
             if is_last:
                 return
-            for delivery, found in rounds:
-                self._tell_trouble(delivery.channel.name, found)
             waits = [found.wait_s for _, found in rounds if found.wait_s is not None]
             wait_s = min([LOOK_S, *waits])
 
@@ -137,7 +137,7 @@ class Notifier:
             delivery.reach = replace(delivery.reach, timeout_s=FLUSH_S / 2)
         return delivery.round([self._source], force=is_first or is_last)
 
-    def _tell_trouble(self, channel: str, found: Round) -> None:
+    def _tell_trouble(self, channel: str, found: Round, *, is_last: bool) -> None:
         if not found.trouble:
             if found.num_posts and channel in self._failing:
                 self._say(f"notify: {plain(channel)} works again")
@@ -148,7 +148,8 @@ class Notifier:
         if channel not in self._failing:
             self._failing.add(channel)
             self._say(f"notify: {words}; it is tried again")
-        if found.failing_s >= OUTAGE_S and channel not in self._is_out:
+        # At its end a run takes no further event, and says itself what is not told.
+        if found.failing_s >= OUTAGE_S and channel not in self._is_out and not is_last:
             self._is_out.add(channel)
             since = duration(found.failing_s)
             try:

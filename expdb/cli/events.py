@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--replay", is_flag=True, help="Let the rules look again; exit 1 if they differ.")
 @click.option(
-    "--rules", "rules_file", type=click.Path(path_type=Path), metavar="FILE",
+    "--rules", "rules_file", type=options.FilePath(path_type=Path), metavar="FILE",
     help="With --replay: the rules of a YAML file instead.",
 )  # fmt: skip
 @click.option("--ack", is_flag=True, help="Acknowledge the events of RUN, or of RUN@STEP.")

@@ -48,6 +48,16 @@ class Positive(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
+class FilePath(click.Path):
+    """A path that somebody may have made: click itself fails at a zero byte."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if isinstance(value, str) and "\0" in value:
+            self.fail(f"{value!a} is no path.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 limit = click.option(
     "-n",
     "limit",

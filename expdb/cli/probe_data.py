@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.option(
     "--train",
     metavar="PATH",
-    type=click.Path(),
+    type=options.FilePath(),
     multiple=True,
     help="Training text; again: more of it.",
 )
 @click.option(
     "--val",
     metavar="PATH",
-    type=click.Path(),
+    type=options.FilePath(),
     multiple=True,
     help="Validation text; again: more of it.",
 )
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     help="How long a run of words counts (13).",
 )
 @click.option(
-    "--split", metavar="FILE", type=click.Path(), help="Divide a .jsonl file instead, into --out."
+    "--split",
+    metavar="FILE",
+    type=options.FilePath(),
+    help="Divide a .jsonl file instead, into --out.",
 )
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(),
+    type=options.FilePath(),
     help="Where train.jsonl, val.jsonl and split.json go.",
 )
 @click.option("--by", metavar="KEY", help="Keep the proportions of this field on both sides.")

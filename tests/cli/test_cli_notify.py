@@ -157,6 +157,8 @@ def test_a_watch_goes_on_until_it_is_stopped(own_lab) -> None:
         [sys.executable, "-m", "expdb.cli.main", "events", "--watch", "--jsonl"],
         cwd=own_lab.top, env=own_lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
+        # A test run in the background of a shell hands an ignored SIGINT down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     over = threading.Timer(120, watching.kill)
     over.start()

@@ -17,6 +17,8 @@ ASKS = {
     "expdb ctl exp01 save": 4, "expdb ctl exp01 stop": 4,  # the runs have ended
     "expdb ctl exp01 pause": 4, "expdb ctl exp01 go": 4,
     "expdb resume exp01": 4,
+    "expdb notify test": 3, "expdb events --watch --notify": 3,  # no channel is declared
+    "expdb probe loader exp01": 4, "expdb probe lr exp01": 4,  # the script has no expdb.Loop
     "expdb rm --restore": 3,  # nothing is in the trash
     "expdb run -j 2": 3, "expdb run exp02_cosine --stale --dry-run": 3,  # there is no config
 }  # fmt: skip

@@ -60,7 +60,8 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def served(tui_folder: Path) -> Iterator[Served]:
-    words = [sys.executable, "-m", "expdb.cli.main", "tui", "--serve", "--port", str(free_port())]
+    words = [sys.executable, "-m", "expdb.cli.main", "tui", "--serve", "--fresh"]
+    words += ["--port", str(free_port())]
     process = subprocess.Popen(
         words, cwd=tui_folder, env=environment(), stderr=subprocess.PIPE, text=True
     )
@@ -159,7 +160,8 @@ def test_keys_reach_the_app_which_ends_with_its_page(served: Served) -> None:
 
 
 def test_the_server_takes_its_apps_with_it(served: Served, tui_folder: Path) -> None:
-    words = [sys.executable, "-m", "expdb.cli.main", "tui", "--serve", "--port", str(free_port())]
+    words = [sys.executable, "-m", "expdb.cli.main", "tui", "--serve", "--fresh"]
+    words += ["--port", str(free_port())]
     process = subprocess.Popen(
         words, cwd=tui_folder, env=environment(), stderr=subprocess.PIPE, text=True
     )

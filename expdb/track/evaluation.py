@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from expdb.track import rng
 from expdb.track.scalars import on_host
-from expdb.track.state import eval_mode
 from expdb.track.throughput import due_between
+from expdb.track.untouched import eval_mode
 
 if TYPE_CHECKING:
     from expdb.model import Objective
@@ -56,7 +56,7 @@ class Evaluations:
 
         assert self._evaluate is not None
         self.is_fork = False
-        with rng.preserved(), eval_mode(self._state), torch.no_grad():
+        with rng.preserved(), eval_mode(self._state.models.values()), torch.no_grad():
             found = self._evaluate(step) or {}
         self._state.loop.evaluated_step = step
         return {key: on_host(value) for key, value in found.items()}

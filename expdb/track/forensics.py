@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from expdb.track import rng
 from expdb.track.state import unwrap
+from expdb.track.untouched import same_buffers
 from expdb.track.watch.units import is_compiled
 
 RULE: Final = "forensics"
@@ -181,7 +182,8 @@ class Forensics:
             for path, module in model.named_modules()
         ]
         try:
-            with rng.preserved(), torch.no_grad(), self._autocast(), self._same_buffers():
+            kept = same_buffers(self._models.values())
+            with rng.preserved(), torch.no_grad(), self._autocast(), kept:
                 for module, args, kwargs in calls:
                     module(*args, **kwargs)
                     if found:
@@ -190,15 +192,6 @@ class Forensics:
             for one in handles:
                 one.remove()
         return found[0] if found else (None, True)
-
-    @contextmanager
-    def _same_buffers(self) -> Iterator[None]:
-        kept = [(one, one.clone()) for model in self._models.values() for one in model.buffers()]
-        try:
-            yield
-        finally:
-            for one, before in kept:
-                one.copy_(before)
 
 
 def _joined(prefix: str, path: str) -> str:

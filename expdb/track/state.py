@@ -206,19 +206,6 @@ def unwrap(module: Any) -> Any:
             return module
 
 
-@contextmanager
-def eval_mode(state: State) -> Iterator[None]:
-    """Put every model into eval mode, and each of its modules back into the mode it had."""
-    modes = [(one, one.training) for model in state.models.values() for one in model.modules()]
-    for model in state.models.values():
-        model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
 def _members(name: str, value: Any) -> dict[str, Any]:
     """Return the members by name; a single one has the empty name."""
     if value is None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from expdb.demo import loss as demo_loss
 from expdb.demo.build import build_model
-from expdb.track import checks, lm
+from expdb.track import lm
 from expdb.track.plain import digest_of
+from expdb.track.untouched import untouched
 from expdb.track.watch import memory, tokens
 from expdb.track.watch.system import System
 
@@ -61,50 +63,40 @@ def test_the_demo_has_the_same_loss():
 
 @pytest.mark.parametrize(("std", "ok"), [(0.02, True), (0.3, False)])
 def test_the_initialisation_of_the_demo(std, ok):
-    """M20."""
+    """M20: the first loss is about ln V."""
     model = build_model({**SMALL, "init_std": std}, seed=0)
     rows = torch.randint(0, 256, (4, 33), generator=torch.Generator().manual_seed(0))
-    model.dropout.p = 0.5
-    before, rng = digest_of(model.state_dict()), torch.get_rng_state()
-    found = checks.init_check(
-        model, lambda: demo_loss.lm_loss(model, {"tokens": rows}), num_classes=256, std=0.02
-    )
-    assert found.ok is ok, found.faults
-    assert found.expected == pytest.approx(5.545177, abs=1e-6)
-    if ok:
-        assert abs(found.loss - 5.545) < 0.15
-        assert set(found.grad_ratio) == set(found.act_ratio) == {"attn", "mlp"}
-    else:
-        assert any("not about ln V" in one for one in found.faults)
-        assert any("standard deviation" in one for one in found.faults)
-    assert digest_of(model.state_dict()) == before
-    assert torch.equal(torch.get_rng_state(), rng)
-    assert model.training
-    assert all(param.grad is None for param in model.parameters())
-
-
-def test_a_layer_that_shrinks_is_no_good_start():
-    model = build_model(SMALL, seed=0)
-    with torch.no_grad():
-        model.blocks[2].mlp.out.weight *= 1e-3
-    rows = torch.randint(0, 256, (4, 33))
-    found = checks.init_check(
-        model, lambda: demo_loss.lm_loss(model, {"tokens": rows}), num_classes=256
-    )
-    assert any(one.startswith("activations of the last mlp layer are") for one in found.faults)
+    nll, num = demo_loss.lm_loss(model, {"tokens": rows})
+    excess = float(nll.detach() / num) - math.log(256)
+    assert abs(excess) < 0.15 if ok else excess > 1.0  # the border of the rule `init`
 
 
 def test_a_causal_model_does_not_see_later_tokens():
     """M06: logits before a changed token are equal by the bit."""
-    model = build_model(SMALL, seed=0)
+    model = build_model(SMALL, seed=0).eval()
     rows = torch.randint(0, 256, (2, 12))
-    assert checks.first_leak(model, rows, vocab=256, model=model) is None
+    with torch.no_grad():
+        logits = model(rows)
+        for at in range(1, 12):
+            changed = rows.clone()
+            changed[:, at] = (changed[:, at] + 1) % 256
+            again = model(changed)
+            assert torch.equal(again[:, :at], logits[:, :at])
+            assert not torch.equal(again[:, at], logits[:, at])
 
-    def peeking(tokens):
-        return model(tokens) + 1e-3 * F.one_hot(tokens.roll(-1, 1), 256)
 
-    assert checks.first_leak(peeking, rows, vocab=256, model=model) is not None
-    assert model.training
+def test_looking_leaves_modes_buffers_and_generators_as_they_were():
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    model[1].eval()  # one of its modules has another mode than the rest
+    modes = [one.training for one in model.modules()]
+    before, rng = digest_of(model.state_dict()), torch.get_rng_state()
+    with untouched(model):
+        assert not any(one.training for one in model.modules())
+        model[0].running_mean += 1.0
+        torch.rand(3)
+    assert digest_of(model.state_dict()) == before
+    assert torch.equal(torch.get_rng_state(), rng)
+    assert [one.training for one in model.modules()] == modes
 
 
 def test_repeats_in_a_batch():

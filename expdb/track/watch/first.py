@@ -168,7 +168,7 @@ def _moved(module: Any, args: Any, kwargs: Any, ids: Tensor) -> list[Tensor] | N
     """
     import torch
 
-    from expdb.track.checks import untouched
+    from expdb.track.untouched import untouched
 
     half = ids.shape[1] // 2
     mixed = ids[:1].clone()

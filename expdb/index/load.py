@@ -52,11 +52,6 @@ class Loaded:
         """The runs that a generation may hold."""
         return [row[0] for row in self.settled["runs"]]
 
-    @property
-    def live_ids(self) -> list[str]:
-        """The runs that are only overlaid."""
-        return [row[0] for row in self.live["runs"]]
-
 
 def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded:
     """Read some runs.

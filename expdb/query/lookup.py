@@ -174,14 +174,8 @@ def resolve_rows(
     reader: Reader, where: str = "true", params: Sequence[object] = ()
 ) -> list[ResolveRow]:
     """Return runs as resolution needs them; `where` is SQL over `r`."""
-    kept: dict[str, tuple[int, ...]] = {}
-    steps = reader.rows(
-        "SELECT c.run, list(c.step ORDER BY c.step) FROM checkpoints c JOIN runs r ON r.id = c.run"
-        f" WHERE {USABLE} AND {where} GROUP BY c.run",
-        params,
-    )
-    for run, found in steps:
-        kept[run] = tuple(found)
+    rows = reader.rows(f"SELECT {FIELDS} FROM runs r WHERE {where}", params)
+    kept = _usable_steps(reader, [row[0] for row in rows])
     return [
         ResolveRow(
             id=row[0],
@@ -197,8 +191,17 @@ def resolve_rows(
             best_step=row[11],
             does_count=row[12],
         )
-        for row in reader.rows(f"SELECT {FIELDS} FROM runs r WHERE {where}", params)
+        for row in rows
     ]
+
+
+def _usable_steps(reader: Reader, runs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return run -> the steps of its checkpoints that can be gone back to, ascending."""
+    sql = (
+        f"SELECT c.run, list(c.step ORDER BY c.step) FROM checkpoints c WHERE {USABLE}"
+        " AND c.run IN (SELECT unnest(?)) GROUP BY c.run"
+    )
+    return {run: tuple(steps) for run, steps in reader.rows(sql, [list(runs)])}
 
 
 def _last_values(reader: Reader, metric: str) -> dict[str, float]:

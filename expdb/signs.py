@@ -6,12 +6,10 @@ Invariant: every sign of a state is one cell wide in every terminal (East Asian 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TextIO
+from typing import Final, Literal, NamedTuple, TextIO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class Signs(NamedTuple):
     """The signs of one character set; every one is as wide in every terminal."""
 
     arrow: str
@@ -54,8 +52,7 @@ ASCII: Final = Signs(
 Colour = Literal["", "green", "red", "yellow", "cyan", "dim", "bold"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateLook:
+class StateLook(NamedTuple):
     """How one state is drawn; `word` is the state's own name."""
 
     glyph: str

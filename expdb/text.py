@@ -10,6 +10,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from expdb.signs import ASCII as ASCII
@@ -114,17 +115,10 @@ def short_id(run: str, length: int = 4) -> str:
 
 def id_length(ids: Iterable[str], shortest: int = 4) -> int:
     """Return how many characters make every id unique, at least `shortest`."""
-    every = set(ids)
-
-    def tells_apart(length: int) -> bool:
-        return len({run[:length] for run in every}) == len(every)
-
-    # Random ids of base 32: mostly the answer, or one above it; each look is at all of them.
-    length = max(shortest, round(2 * math.log(len(every) or 1, 32)))
-    while not tells_apart(length):
+    near = sorted(set(ids))
+    alike, length = list(pairwise(near)), shortest
+    while alike := [(one, other) for one, other in alike if one[:length] == other[:length]]:
         length += 1
-    while length > shortest and tells_apart(length - 1):
-        length -= 1
     return length
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from expdb.cli import options
 from expdb.cli.output import Output
@@ -32,8 +31,7 @@ def say_rest(
         out.hint(f"{num_shown:,} of {num_all:,} {what}; more: -n {more}{fewer}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forms:
+class Forms(NamedTuple):
     """One list in every form but its text; only the one that is asked for is made."""
 
     document: Callable[[], Mapping[str, Any]]

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TextIO, cast
 
 from expdb.report.style import next_line, style_of
@@ -71,8 +70,8 @@ class Output:
 
     def set_id_cells(self, id_cells: int) -> None:
         """Write ids with as many characters as the store needs."""
-        self.style = replace(self.style, id_cells=id_cells)
-        self.talk_style = replace(self.talk_style, id_cells=id_cells)
+        self.style = self.style._replace(id_cells=id_cells)
+        self.talk_style = self.talk_style._replace(id_cells=id_cells)
 
     def lines(self, lines: Sequence[str], *, page: bool = False) -> None:
         """Write lines of data; with `page` through a pager when they are taller than the screen."""

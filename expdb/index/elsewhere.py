@@ -40,7 +40,7 @@ def open_runs(root: Path, place_id: str, folders: Mapping[str, Path]) -> Reader:
             tables[name].extend(found)
     con = build_in_memory(store, tables)
     lay_over(con, (), (), {})
-    seen = Scan({run: str(folder) for run, folder in folders.items()}, frozenset(), 0, ())
+    seen = Scan({run: str(folder.parent) for run, folder in folders.items()}, frozenset(), 0, ())
     return Reader(
         store, con, refs={}, seen=seen, warnings=tuple(warnings), left_out=tuple(warnings)
     )

@@ -17,11 +17,11 @@ from typing import Final
 
 from expdb.errors import ExpdbError, NotFound
 from expdb.index.rows import rows_of
-from expdb.index.scan import Scan, run_in
+from expdb.index.scan import Scan
 from expdb.index.schema import Tables, no_tables
 from expdb.model import Run, RunState
 from expdb.store.files import reason
-from expdb.store.folders import version_in
+from expdb.store.folders import run_in, version_in
 from expdb.store.layout import RunLayout
 from expdb.store.runs import read_listed
 from expdb.store.store import Store
@@ -67,7 +67,7 @@ def load(store: Store, at: Scan, stamps: Iterable[str], *, mend: bool) -> Loaded
     loaded = Loaded()
     then_ns: int | None = None
     for stamp in stamps:
-        path = Path(at.folders[run_in(stamp)])
+        path = Path(at.folder(run_in(stamp)))
         try:
             run, listed = read_listed(path, store_root=store.root)
             layout, missing = RunLayout(path), _missing(path, listed, run.state)

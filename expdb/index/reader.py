@@ -22,8 +22,8 @@ from expdb.index.connect import readable
 from expdb.index.engine import Connection
 from expdb.index.newest import Base, forget, open_newest
 from expdb.index.overlay import lay_over
-from expdb.index.scan import Scan, run_in, scan
-from expdb.store.folders import Version, version_in
+from expdb.index.scan import Scan, scan
+from expdb.store.folders import Version, run_in, version_in
 from expdb.store.refs import read_refs
 from expdb.store.store import Store
 
@@ -110,7 +110,7 @@ class Reader:
     @cached_property
     def id_length(self) -> int:
         """How many characters of an id make every run of the store unique, at least 4."""
-        return text.id_length(self._seen.folders)
+        return text.id_length(self._seen.experiments)
 
     @cached_property
     def names(self) -> Mapping[str, Ref]:
@@ -161,7 +161,7 @@ def open_reader(store: Store, *, build: bool = True, afresh: bool = False) -> Re
     base = Base() if afresh else open_newest(store)
     seen = scan(store.root)
     warnings += seen.warnings
-    if not seen.folders and not store.layout.store_json.exists():
+    if not seen.experiments and not store.layout.store_json.exists():
         raise _gone(store)
     if base.con is not None and base.stamps == seen.stamps:
         con = base.con

@@ -7,39 +7,40 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from expdb.store.folders import scan_stamps
+from expdb.store.folders import run_folder, run_in, scan_stamps
 
 
 class Scan(NamedTuple):
     """The run folders of a store at one moment."""
 
-    folders: Mapping[str, str]
-    """Run -> its folder."""
+    experiments: Mapping[str, str]
+    """Run -> the folder of its experiment."""
     stamps: Set[str]
     """`<id>:<version>` of each run."""
     monotonic_ns: int
     """When the scan began, by the clock that only grows."""
     warnings: tuple[str, ...]
 
+    def folder(self, run: str) -> str:
+        """Return the folder of a run."""
+        return run_folder(self.experiments[run], run)
+
 
 def scan(root: Path) -> Scan:
     """Look at every run folder once."""
     began = time.monotonic_ns()
-    folders: dict[str, str] = {}
+    experiments: dict[str, str] = {}
     stamps: set[str] = set()
     twice: list[str] = []
-    for run, folder, stamp in scan_stamps(root):
-        if run in folders:
-            second = max(folders[run], folder)
-            twice.append(f"run {run} is there twice; {second} is left out")
-            if folder == second:
-                continue
-            stamps -= {other for other in stamps if run_in(other) == run}
-        folders[run] = folder
-        stamps.add(stamp)
-    return Scan(folders, stamps, began, tuple(twice))
-
-
-def run_in(stamp: str) -> str:
-    """Return the run of a stamp."""
-    return stamp.partition(":")[0]
+    for experiment, found in scan_stamps(root):
+        for stamp in found:
+            run = run_in(stamp)
+            if run in experiments:
+                second = max(experiments[run], experiment)
+                twice.append(f"run {run} is there twice; {run_folder(second, run)} is left out")
+                if experiment == second:
+                    continue
+                stamps -= {other for other in stamps if run_in(other) == run}
+            experiments[run] = experiment
+            stamps.add(stamp)
+    return Scan(experiments, stamps, began, tuple(twice))

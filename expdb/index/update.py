@@ -14,8 +14,9 @@ from expdb.index.engine import Connection
 from expdb.index.generations import Generations
 from expdb.index.load import Loaded, load
 from expdb.index.newest import Base, can_keep, folders
-from expdb.index.scan import Scan, run_in
+from expdb.index.scan import Scan
 from expdb.index.schema import Tables
+from expdb.store.folders import run_in
 from expdb.store.store import Store, reason
 
 
@@ -44,7 +45,7 @@ def brought_up(store: Store, base: Base, seen: Scan, *, build: bool) -> Current 
     changed = sorted(seen.stamps - base.stamps)
     loaded = load(store, seen, changed, mend=build and store.writable)
     warnings = list(loaded.warnings)
-    is_gone = any(run not in seen.folders for run in hidden)
+    is_gone = any(run not in seen.experiments for run in hidden)
     if build and (loaded.settled_ids or is_gone or base.con is None):
         try:
             built = _build(store, base, loaded, hidden, warnings)

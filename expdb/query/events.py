@@ -78,7 +78,7 @@ def split_steps(words: Sequence[str]) -> tuple[list[str], int | None]:
             "the events of one step are shown of one run alone",
             hint=f"expdb events {text.plain(words[0])}",
         )
-    return [str(replace(exprs[0], step=None))], steps[0]
+    return [str(exprs[0]._replace(step=None))], steps[0]
 
 
 def events_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from expdb.model import Objective, RunAt, RunState
 
@@ -126,8 +126,7 @@ USUAL: Final = (
 """What `ls` shows unless told; `objective` and `delta` go by their metric and by `vs baseline`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownColumn:
+class ShownColumn(NamedTuple):
     """A column of a list: one that every list has, or one asked for by name."""
 
     name: str

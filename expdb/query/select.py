@@ -7,8 +7,7 @@ it; no text of the user stands in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from expdb import text
 from expdb.errors import BadInput, NotFound
@@ -18,8 +17,7 @@ from expdb.query.runs import NEWEST_FIRST
 ALL: Final = "true"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(NamedTuple):
     """What a person asked for; empty is every run."""
 
     where: str | Sequence[str] | None = None
@@ -41,8 +39,7 @@ class Selection:
         return (self.where,) if isinstance(self.where, str) else tuple(self.where)
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(NamedTuple):
     """An SQL condition over `r` (runs), the values bound in it, and what it passes over."""
 
     sql: str

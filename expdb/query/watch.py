@@ -21,7 +21,7 @@ from expdb.notify.item import Item
 from expdb.notify.source import Source
 from expdb.query.silence import Silence
 from expdb.store import attempts as attempt_files
-from expdb.store.folders import names_in, scan_stamps
+from expdb.store.folders import names_in, run_folder, run_in, scan_stamps
 from expdb.store.layout import RunLayout
 from expdb.store.records import OVER, SEVERITIES
 from expdb.store.runs import read_identity, read_run, state_now
@@ -150,11 +150,13 @@ class StoreWatch:
         """
         stamps: dict[str, str] = {}
         found: list[Item] = []
-        for run, folder, stamp in scan_stamps(self._root):
+        every = ((folder, stamp) for folder, held in scan_stamps(self._root) for stamp in held)
+        for experiment, stamp in every:
+            run = run_in(stamp)
             stamps[run] = stamp
             known = self._watched.get(run)
             if self._stamps.get(run) != stamp:
-                known = known or self._begin(run, Path(folder))
+                known = known or self._begin(run, Path(run_folder(experiment, run)))
             elif known is not None and not known.is_open:
                 continue
             if known is not None:

@@ -7,8 +7,7 @@ column. A row is never wrapped; too wide a grid loses columns, then has its name
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from expdb.report.style import Style
 from expdb.signs import Colour
@@ -18,8 +17,7 @@ GAP: Final = "  "
 SHORTEST_CUT: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(NamedTuple):
     """One column; `leaves` orders the columns that go when the grid is too wide, lowest first."""
 
     head: str
@@ -29,16 +27,14 @@ class Column:
     cut: Literal["", "middle", "end"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell: plain text and its colour."""
 
     text: str = ""
     colour: Colour = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """Columns and rows, ready to be laid out."""
 
     columns: tuple[Column, ...]

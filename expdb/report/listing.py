@@ -7,7 +7,6 @@ seed and age; then names are cut in the middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from expdb.query.results import ABSENT, USUAL, Listing, RunRow, ShownColumn
@@ -218,7 +217,7 @@ def to_markdown(listing: Listing, style: Style) -> list[str]:
 
 def piped(style: Style) -> Style:
     """Return the style of tables that are no screen: words of states, no marks."""
-    return replace(style, terminal=False)
+    return style._replace(terminal=False)
 
 
 def grid_markdown(grid: Grid) -> list[str]:

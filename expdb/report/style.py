@@ -7,8 +7,7 @@ only read it. Without colour every line reads the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from expdb.signs import STATE_GLYPHS, Colour, Signs, signs, to_ascii, use_ascii
 from expdb.text import plain
@@ -18,8 +17,7 @@ PIPE_WIDTH: Final = 100
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class Style(NamedTuple):
     """How one stream is drawn."""
 
     color: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 from expdb import text
@@ -136,7 +136,7 @@ class _Search:
                 f"nothing can follow `all` in {text.plain(word)}",
                 hint=f"all runs: {text.plain(expr.word)}:all",
             )
-        place = self.walk(replace(expr, selectors=expr.selectors[:-1]))
+        place = self.walk(expr._replace(selectors=expr.selectors[:-1]))
         ordered = sorted(place.pool, key=lambda row: row.age_key, reverse=True)
         places = (Place(row=row, pool=place.pool) for row in ordered)
         return tuple(self.resolved(word, expr, one, None) for one in places)
@@ -363,7 +363,7 @@ class _Search:
             return step
         step = int(expr.step or 0)
         if step not in row.checkpoints:
-            again = text.plain(str(replace(expr, step="best")))
+            again = text.plain(str(expr._replace(step="best")))
             raise NotFound(
                 f"{label} has no checkpoint {step}; it has {has}", hint=f"expdb show {again}"
             )

@@ -30,7 +30,14 @@ from expdb.store.checkpoints import being_written, read_manifests
 from expdb.store.fields import Wrong
 from expdb.store.files import read_json
 from expdb.store.folders import Version as Version
-from expdb.store.folders import names_in, scan_stamps, version_in, version_of
+from expdb.store.folders import (
+    names_in,
+    run_folder,
+    run_in,
+    scan_stamps,
+    version_in,
+    version_of,
+)
 from expdb.store.ids import is_id
 from expdb.store.journal import JournalReader
 from expdb.store.layout import RunLayout, StoreLayout
@@ -48,8 +55,10 @@ GONE = "points that series.json counts are in no file any more"
 
 def run_dirs(root: Path) -> Iterator[tuple[str, Path, Version]]:
     """Yield (id, folder, version) of every folder that is named as a run; see `scan_stamps`."""
-    for run, folder, stamp in scan_stamps(root):
-        yield run, Path(folder), version_in(stamp)
+    for experiment, stamps in scan_stamps(root):
+        for stamp in stamps:
+            run = run_in(stamp)
+            yield run, Path(run_folder(experiment, run)), version_in(stamp)
 
 
 def find_run_dir(root: Path, run: str) -> Path:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from expdb.errors import BadInput
 
@@ -21,8 +20,7 @@ STEP: Final = re.compile(r"[0-9]{1,18}|best|last")
 SELECTORS: Final = "s2 (seed 2), prev, -2, parent, best, best:METRIC, all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expr:
+class Expr(NamedTuple):
     """A parsed RUN; `str()` is the text it came from."""
 
     word: str

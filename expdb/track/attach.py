@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn
@@ -135,7 +134,7 @@ def attach(run: str, *, store: str | os.PathLike[str] | None = None) -> Attached
     # A number needs no checkpoint: that of step 300 may be gone when its evaluation is done.
     word = parse(run)
     is_number = word.step is not None and word.step.isdigit()
-    at = find_run(opened, str(replace(word, step=None)) if is_number else run, _head())
+    at = find_run(opened, str(word._replace(step=None)) if is_number else run, _head())
     layout = RunLayout(find_run_dir(opened.root, at.run))
     numbers = attempt_files.numbers(layout)
     if not numbers:

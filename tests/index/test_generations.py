@@ -49,7 +49,7 @@ def test_a_generation_says_what_it_holds_whatever_changed(store: Store) -> None:
         said, held = stamps_of(path)
         assert said == held
         assert len(said) == 3
-    assert said == {stamp for _, _, stamp in scan_stamps(store.root)}
+    assert said == {stamp for _, stamps in scan_stamps(store.root) for stamp in stamps}
     for run in IDS[:4]:
         shutil.rmtree(store.layout.run_dir("baseline", run), ignore_errors=True)
     assert shown(store) == {}

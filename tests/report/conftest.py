@@ -200,7 +200,7 @@ def screen() -> Any:
 
     def make(**change: Any) -> Style:
         base = Style(color=False, ascii=False, width=100, terminal=True, now_ms=NOW_MS)
-        return replace(base, **change)
+        return base._replace(**change)
 
     return make
 

@@ -64,10 +64,13 @@ def test_folders_that_are_no_runs_are_passed_over(store_root: Path, make_run_dir
     stat = layout.status_json.stat()
     assert found[layout.id][1] == (stat.st_mtime_ns, stat.st_ino, stat.st_size)
     assert list(run_dirs(store_root / "none")) == []
-    for run, folder, stamp in folders.scan_stamps(store_root):
-        assert found[run] == (Path(folder), folders.version_in(stamp))
-        assert stamp.startswith(f"{run}:")
-        assert type(folder) is str
+    for experiment, stamps in folders.scan_stamps(store_root):
+        for stamp in stamps:
+            run = folders.run_in(stamp)
+            folder = Path(folders.run_folder(experiment, run))
+            assert found.pop(run) == (folder, folders.version_in(stamp))
+            assert stamp.startswith(f"{run}:")
+    assert not found
 
 
 def test_a_run_is_found_by_its_full_id(store_root: Path, make_run_dir: MakeRun) -> None:

@@ -210,12 +210,17 @@ def band(half_width: float | None, decimals: int = 3, *, pm: str = "±", key: st
 
 
 def percent(value: float | None, absent: str = "") -> str:
-    """Return a change in percent with its sign: `+9.7 %`; `value` is in percent."""
+    """Return a change in percent with its sign: `+9.7 %`; `value` is in percent.
+
+    From 1,000 on it is whole, from 10,000 on it has two digits, so that it fits its column.
+    """
     if value is None or not math.isfinite(value):
         return absent
-    text = f"{abs(value):,.1f}"
+    large = abs(value)
+    text = f"{large:.1e}" if large >= 9_999.5 else f"{large:,.{1 if large < 999.95 else 0}f}"
     if text == "0.0":
         return "0.0 %"
+    text = text.replace("e+0", "e").replace("e+", "e")
     return f"{'+' if value > 0 else '-'}{text} %"
 
 

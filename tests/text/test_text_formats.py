@@ -88,9 +88,13 @@ def test_a_delta_always_has_its_sign_but_zero_has_none(delta, decimals, key, sai
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(9.74, "+9.7 %"), (-0.5, "-0.5 %"), (0.01, "0.0 %"), (None, ""), (INF, "")],
-)
-def test_percent_has_one_decimal_and_a_space(value, said):
+    [
+        (9.74, "+9.7 %"), (-0.5, "-0.5 %"), (0.01, "0.0 %"), (None, ""), (INF, ""),
+        (999.94, "+999.9 %"), (999.96, "+1,000 %"), (1900.0, "+1,900 %"), (-9999.4, "-9,999 %"),
+        (9999.6, "+1.0e4 %"), (-12_345.0, "-1.2e4 %"), (3e120, "+3.0e120 %"),
+    ],
+)  # fmt: skip
+def test_percent_has_one_decimal_while_that_is_short_and_a_space(value, said):
     assert text.percent(value) == said
 
 

@@ -30,15 +30,11 @@ differences are shown.
 """
 NAME = (12, 28)
 MEAN_CELLS, DELTA_CELLS = 14, 8
-GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("up to date", ("up to date",)),
-    ("stale", ("stale",)),
-    ("missing", ("missing",)),
-    ("running", ("running", "paused")),
-    ("pending", ("pending",)),
-    ("failed", ("failed", "crashed", "lost", "preempted")),
-    ("invalid", ("invalid",)),
-)
+STATES = (
+    "up to date", "stale", "missing", "running", "paused", "pending",
+    "failed", "crashed", "lost", "preempted", "invalid",
+)  # fmt: skip
+"""What a declared run can be, in the order of the counts; each has the glyph of its cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +81,8 @@ def grid_of(matrix: Matrix, width: int) -> Grid:
 def counts_of(matrix: Matrix, ascii: bool) -> list[Piece]:
     """Return how many declared runs stand how, each with its glyph."""
     out: list[Piece] = []
-    for name, states in GROUPS:
-        count = sum(matrix.counts.get(state, 0) for state in states)
-        if count:
+    for name in STATES:
+        if count := matrix.counts.get(name, 0):
             look = STATE_GLYPHS[name]
             glyph = look.ascii if ascii else look.glyph
             role = "dim" if name in ("up to date", "missing") else ROLES[look.colour]

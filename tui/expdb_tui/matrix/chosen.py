@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from expdb.query.filters.suggest import Suggestions
 from expdb.query.matrix_results import Matrix, MatrixRow
-from expdb_tui.matrix.cells import GROUPS
+from expdb_tui.matrix.cells import STATES
 
 
 def filtered(matrix: Matrix, filter: str) -> Matrix:
@@ -25,7 +25,7 @@ def _holds(row: MatrixRow, word: str) -> bool:
     states = {cell.state for cell in row.cells if cell is not None}
     if row.fault:
         states.add("invalid")
-    named = {state for name, own in GROUPS if name.startswith(word) for state in own}
+    named = {state for state in STATES if state.startswith(word)}
     return word in row.name.lower() or not states.isdisjoint(named)
 
 
@@ -34,7 +34,7 @@ def suggested(matrix: Matrix, source: str, cursor: int) -> Suggestions:
     start = source.rfind(" ", 0, cursor) + 1
     end = source.find(" ", cursor) if " " in source[cursor:] else len(source)
     typed = source[start:cursor].lower()
-    states = [name for name, own in GROUPS if any(matrix.counts.get(state) for state in own)]
+    states = [state for state in STATES if matrix.counts.get(state)]
     words = [name.split()[0] for name in states] + [row.experiment for row in matrix.rows]
     found = tuple(dict.fromkeys(word for word in words if typed in word.lower() and word != typed))
     return Suggestions(start=start, end=end, words=found)

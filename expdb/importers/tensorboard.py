@@ -41,7 +41,7 @@ def _steps(source: Source, skips: Skips) -> Iterator[tuple[str, Step]]:
                     skips.add("a record with another checksum", at)
                 elif step is not None:
                     yield "", step
-    except tfevents.CutOff:
+    except (tfevents.CutOff, EOFError):  # the latter of a file that gzip packed
         skips.add("a record that was cut off", at + 1)
     except tfevents.Damaged:
         skips.add("all behind a damaged length", at + 1)

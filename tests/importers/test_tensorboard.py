@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import struct
 
@@ -112,6 +113,18 @@ def test_a_damaged_file_gives_what_can_be_read(place, tmp_path):
     )
     path.write_bytes(parts[0] + b"\0" * 12 + parts[2])
     assert place.take(path).skipped == (Skipped("all behind a damaged length", 1, 2),)
+
+
+def test_a_packed_file_that_was_cut_off_gives_its_beginning(place, tmp_path):
+    whole = b"".join(
+        tfevents.record(tfevents.encoded(tfevents.Event(1.795e9, step, {"loss": 1.0})))
+        for step in range(4000)
+    )
+    path = tmp_path / "events.out.tfevents.1.gz"
+    path.write_bytes(gzip.compress(whole, compresslevel=0)[:-20])
+    found = place.take(path)
+    assert [(one.reason, one.count) for one in found.skipped] == [("a record that was cut off", 1)]
+    assert found.runs[0].num_points > 2000
 
 
 def test_a_value_in_a_tensor_is_one_and_a_picture_is_none():

@@ -13,6 +13,7 @@ import expdb
 from expdb.errors import BadInput
 from expdb.track import loading
 from expdb.track.loop_state import LoopState
+from expdb.track.probes.loader import is_torch_loader
 
 
 def loader(num: int = 23, **change: Any) -> expdb.Loader:
@@ -29,6 +30,7 @@ def test_a_loader_without_workers_is_built_and_its_options_go_together(monkeypat
     usual = loader(workers=8).torch_loader
     assert (usual.num_workers, usual.prefetch_factor, usual.persistent_workers) == (8, 4, True)
     assert usual.pin_memory is torch.cuda.is_available()
+    assert is_torch_loader(loader())  # the probe may advise workers
     none = loader(workers=0).torch_loader
     assert (none.num_workers, none.prefetch_factor, none.persistent_workers) == (0, None, False)
     monkeypatch.setattr(loading, "num_cores", lambda: 4)

@@ -85,6 +85,7 @@ def train(cfg: DictConfig) -> float:
             eval_every=loop_cfg.eval_every,
             evaluate=validate,
             save_every=loop_cfg.save_every,
+            print_every=loop_cfg.get("print_every"),
         )
         for update in loop:
             for batch in update:

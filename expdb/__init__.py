@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from expdb.track.attach import attach
     from expdb.track.lm import lm_loss
+    from expdb.track.loading import LengthBuckets, Loader
     from expdb.track.loop import Loop
     from expdb.track.start import start
     from expdb.track.state import State
@@ -27,6 +28,8 @@ _NAMES = {
     "start": "expdb.track.start:start",
     "attach": "expdb.track.attach:attach",
     "State": "expdb.track.state:State",
+    "Loader": "expdb.track.loading:Loader",
+    "LengthBuckets": "expdb.track.loading:LengthBuckets",
     "Loop": "expdb.track.loop:Loop",
     "lm_loss": "expdb.track.lm:lm_loss",
     "open": "expdb.api:open_store",
@@ -46,6 +49,8 @@ __all__ = [
     "Conflict",
     "Corrupt",
     "ExpdbError",
+    "LengthBuckets",
+    "Loader",
     "Loop",
     "NotFound",
     "Refused",

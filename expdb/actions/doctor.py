@@ -24,6 +24,7 @@ from expdb.actions.doctor_machine import (
     terminal_checks,
     torch_check,
 )
+from expdb.actions.kernel_log import kernel_log_checks
 from expdb.errors import ExpdbError, NotFound
 from expdb.git.command import GitError, git
 from expdb.git.worktree import Unavailable, WorkTree
@@ -74,6 +75,7 @@ def doctor(here: Surroundings) -> tuple[Check, ...]:
     checks += store_checks(here)
     checks += terminal_checks(here.terminal)
     checks.append(gpu_check(path=env.get("PATH")))
+    checks += kernel_log_checks(path=env.get("PATH"))
     return tuple(checks)
 
 

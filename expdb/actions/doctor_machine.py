@@ -20,6 +20,7 @@ from expdb.store.programs import ask
 Mark = Literal["ok", "note", "problem", "none"]
 DISTRIBUTION = "expdb-ml"
 LIBRARIES = ("hydra-core", "omegaconf", "duckdb", "pyarrow", "textual")
+GPU_COMMAND = "nvidia-smi"
 GPU_TIMEOUT_S = 5.0
 
 
@@ -189,7 +190,7 @@ def _colours(env: Mapping[str, str]) -> str:
     return "256 colours" if "256color" in env.get("TERM", "") else "16 colours"
 
 
-def gpu_check(*, command: str = "nvidia-smi", path: str | None = None) -> Check:
+def gpu_check(*, command: str = GPU_COMMAND, path: str | None = None) -> Check:
     """Return the GPUs that the driver lists."""
     program = shutil.which(command, path=path)
     if program is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +43,7 @@ class _Target(NamedTuple):
 @click.option("--csv", "to_csv", metavar="OUT", help="A table in a file or folder; - is stdout.")
 @click.option("--jsonl", "to_jsonl", metavar="OUT", help="JSON lines; - is stdout.")
 @click.option("--parquet", "to_parquet", metavar="OUT", help="A Parquet file.")
+@click.option("--tensorboard", "to_tensorboard", metavar="DIR", help="Event files, a folder a run.")
 @options.as_json
 @click.option("--runs", "runs_only", is_flag=True, help="What the runs are, without their points.")
 @click.option("--records", is_flag=True, help="With --jsonl: one line a step, under short names.")
@@ -59,6 +60,7 @@ def export(
     to_csv: str | None,
     to_jsonl: str | None,
     to_parquet: str | None,
+    to_tensorboard: str | None,
     as_json: bool,
     runs_only: bool,
     records: bool,
@@ -70,21 +72,15 @@ def export(
 
     `expdb import` makes the same runs of it again. OUT is a file, or a folder that gets one.
     """
-    targets = [
-        _Target(form, out)
-        for form, out in (("csv", to_csv), ("jsonl", to_jsonl), ("parquet", to_parquet))
-        if out is not None
-    ]
-    if as_json:
-        targets.append(_Target("json", STDOUT))
-    if len(targets) != 1:
-        said = " ".join(["expdb export", *map(shlex.quote, runs), "--csv points.csv"])
-        raise Wrong("export wants one of --csv OUT, --jsonl OUT, --parquet OUT, --json", hint=said)
-    target = targets[0]
+    said = {
+        "csv": to_csv, "jsonl": to_jsonl, "parquet": to_parquet, "tensorboard": to_tensorboard,
+        "json": STDOUT if as_json else None,
+    }  # fmt: skip
+    target = _target(said, runs)
     if records and (target.form != "jsonl" or runs_only):
         raise click.UsageError("--records goes with --jsonl, and without --runs")
-    if target == _Target("parquet", STDOUT):
-        raise click.UsageError("--parquet wants a file or a folder")
+    if target.form == "tensorboard" and (runs_only or attempts):
+        raise click.UsageError("--tensorboard goes without --runs and --attempts")
     from expdb.query.export import Export
 
     with context.reader() as reader:
@@ -99,6 +95,23 @@ def export(
         context.out.lines(ids)
     elif not quiet:
         _say(context, found, written)
+
+
+def _target(said: Mapping[str, str | None], runs: Sequence[str]) -> _Target:
+    """Return the one form that is asked for, and where it goes."""
+    targets = [_Target(form, out) for form, out in said.items() if out is not None]
+    if len(targets) != 1:
+        typed = " ".join(["expdb export", *map(shlex.quote, runs), "--csv points.csv"])
+        raise Wrong(
+            "export wants one of --csv OUT, --jsonl OUT, --parquet OUT, --tensorboard DIR, --json",
+            hint=typed,
+        )
+    target = targets[0]
+    if target == _Target("parquet", STDOUT):
+        raise click.UsageError("--parquet wants a file or a folder")
+    if target == _Target("tensorboard", STDOUT):
+        raise click.UsageError("--tensorboard wants a folder")
+    return target
 
 
 def _chosen(
@@ -136,6 +149,11 @@ def _write(
         for text in texts():
             context.out.text(text)
         return []
+    if target.form == "tensorboard":
+        from expdb.report.export_tensorboard import write_runs
+
+        write_runs(Path(target.out), found, reader.store, force=force)
+        return [Path(target.out)]
     path = target.file("runs" if runs_only else "points")
     files = [path]
     if target.form == "csv" and not runs_only:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "jsonl", "json", "parquet", "log", "trainer_state"]),
+    type=click.Choice(["csv", "jsonl", "json", "parquet", "log", "trainer_state", "tensorboard"]),
     help="Else by the name, or by how the file begins.",
 )
 @click.option("--pattern", metavar="NAME", help="How a log is read: nanogpt, llmc, pairs.")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from expdb import tfevents
 from expdb.errors import BadInput
 from expdb.importers.found import Found, Source
 from expdb.importers.lines import opened
@@ -53,6 +54,12 @@ def _trainer_state(source: Source) -> Found:
     return read(source)
 
 
+def _tensorboard(source: Source) -> Found:
+    from expdb.importers.tensorboard import read
+
+    return read(source)
+
+
 READERS: Final[Mapping[str, Callable[[Source], Found]]] = {
     "csv": _csv,
     "jsonl": _jsonl,
@@ -60,10 +67,12 @@ READERS: Final[Mapping[str, Callable[[Source], Found]]] = {
     "parquet": _parquet,
     "log": _log,
     "trainer_state": _trainer_state,
+    "tensorboard": _tensorboard,
 }
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
 }  # fmt: skip
+BINARY: Final = ("parquet", "tensorboard")
 
 MARKS: Final = (
     (codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -93,11 +102,20 @@ def format_of(source: Source) -> str:
         raise BadInput(f"{plain(source.path.name)} cannot be read: {error}") from error
     if head.startswith(b"PAR1"):
         return "parquet"
+    if tfevents.is_first(head):
+        return "tensorboard"
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return "log"
     if _is_object(head.split(b"\n", 1)[0]):
         return "jsonl"
     return "json" if b'"schema_version"' in head else "trainer_state"
+
+
+def name_of(path: Path, format: str) -> str:
+    """Return the name that says what a run is: that of the file, or of the folder of an event file,
+    which has a moment and a host in its own.
+    """
+    return path.absolute().parent.name or path.name if format == "tensorboard" else path.name
 
 
 def _is_object(line: bytes) -> bool:
@@ -113,7 +131,7 @@ def find(source: Source, format: str) -> Found:
     Raises:
         BadInput: it is not of that format, or a text that is not UTF-8.
     """
-    if format != "parquet":
+    if format not in BINARY:
         _require_utf8(source.path)
     return READERS[format](source)
 

@@ -175,9 +175,10 @@ class _Import:
                 hint="import it without --exp --seed --config --objective",
             )
         id = self._id(name, facts)
-        experiment, seed = split_name(name or self._source.path.name)
+        said = files.name_of(self._source.path, self._format)
+        experiment, seed = split_name(name or said)
         if name:
-            experiment = split_name(self._source.path.name)[0]
+            experiment = split_name(said)[0]
         experiment = wanted.experiment or experiment
         seed = seed if wanted.seed is None else wanted.seed
         if facts.identity:

@@ -60,6 +60,8 @@ class Console:
         """Between the opening lines and the first line about a step: a blank line is due."""
         self.experiment, self.run = "", ""
         self.max_steps = 0
+        self.print_every: int | None = None
+        """Steps between two lines about training; None: about 100 lines in all."""
         self.objective: Objective | None = None
         self.base_name = ""
         self.base_values: Mapping[int, float] = {}
@@ -172,7 +174,9 @@ class Console:
             eta_s=eta_s,
             wait_pct=wait_pct,
         )
-        if step and step % max(10, max_steps // 100) == 0 and step < max_steps:
+        every = self.print_every or max(10, max_steps // 100)
+        # At the end other lines follow, but whoever asked for an interval counts on each of it.
+        if step and step % every == 0 and (step < max_steps or self.print_every):
             self._train_line(self._progress, lr)
         self._draw()
 

@@ -41,6 +41,8 @@ class Loop:
     A run that resumes or forks is restored before the first update. `evaluate(k)` returns metrics;
     it runs at step 0, every `eval_every` steps and at the end, in eval mode, without gradients. A
     checkpoint is written every `save_every` steps, every `save_every_s` seconds, and at the end.
+    A line about training is printed every `print_every` steps, else about 100 of them in all; the
+    points of all steps are logged.
     SIGTERM and SIGUSR1: checkpoint at the next border, state preempted, exit 143. What `expdb ctl`
     asks for is done at the next border too, and what rules do (docs/monitoring.md).
 
@@ -61,6 +63,7 @@ class Loop:
         evaluate: Callable[[int], Mapping[str, Any] | None] | None = None,
         save_every: int | None = None,
         save_every_s: float | None = 7200.0,
+        print_every: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         for name, value, least in (
@@ -68,6 +71,7 @@ class Loop:
             ("accum", accum, 1),
             ("eval_every", eval_every, 1),
             ("save_every", save_every, 1),
+            ("print_every", print_every, 1),
         ):
             if value is not None and value < least:
                 raise BadInput(f"Loop: {name} is {value}, and must be at least {least}")
@@ -77,6 +81,8 @@ class Loop:
             what = "loader" if state.loader is None else "optim"
             raise BadInput(f"Loop wants a State with {what}=...")
         self.run = run
+        if print_every is not None:
+            run.console.print_every = print_every
         self.state = state
         self.max_steps = max_steps
         self._clock = clock

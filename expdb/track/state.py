@@ -126,7 +126,7 @@ class State:
         notes += _load_extra(self.extra, parts["extra"].tree, fork=fork)
         if mine is None:
             notes.append(
-                f"saved by {len(parts['ranks'].tree)} ranks, loaded by {_place()[1]}:"
+                f"saved by {len(parts['ranks'].tree)} ranks, loaded by {place()[1]}:"
                 " data order and random numbers differ"
             )
         else:
@@ -308,7 +308,7 @@ def _load_extra(extra: dict[str, Any], saved: Mapping[str, Any], *, fork: bool) 
     return notes
 
 
-def _place() -> tuple[int, int]:
+def place() -> tuple[int, int]:
     """Return the rank of this process, and how many there are."""
     import torch.distributed as dist
 
@@ -322,7 +322,7 @@ def _mine(ranks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     Raises:
         BadInput: the generators or the place of the loader are missing.
     """
-    rank, world = _place()
+    rank, world = place()
     if world != len(ranks):
         return None
     mine = ranks[rank]

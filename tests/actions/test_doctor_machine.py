@@ -54,6 +54,7 @@ def test_a_healthy_place_has_no_problem(world: World) -> None:
     assert list(found) == [
         "python", "expdb", "torch", "libraries", "git", "store", "index", "clock", "terminal",
         *(["pager"] if "pager" in found else []), "gpu",
+        *(["kernel log"] if "kernel log" in found else []),
     ]  # fmt: skip
     assert found["git"].what.endswith(f"repository on main {world.git('rev-parse', 'HEAD')[:7]}")
     assert found["store"].what.startswith(f"{world.store.name}, ")

@@ -96,6 +96,15 @@ def test_all_runs_to_a_folder_and_back_into_another_store(mine, own_lab, form):
     assert second.err.count("already imported as") == 8
 
 
+def test_event_files_for_tensorboard(mine, own_lab):
+    done = mine("export", "exp01", "--tensorboard", "tb")
+    assert done.code == 0
+    assert "points of 1 run to tb" in done.err
+    (file,) = (own_lab.top / "tb").glob("exp01-*/events.out.tfevents.*")
+    taken = mine("import", str(file), "--json", "--rename", "Loss/val=val/loss")
+    assert json.loads(taken.out)["files"][0]["format"] == "tensorboard"
+
+
 def test_an_export_never_goes_into_the_store(mine, own_lab):
     for where in ("runs/x.csv", "runs/new/", "runs"):
         done = mine("export", "exp01", "--csv", where)
@@ -112,6 +121,8 @@ def test_an_export_never_goes_into_the_store(mine, own_lab):
         (("export", "--csv", "-", "--json"), "export wants one of"),
         (("export", "--csv", "-", "--records"), "--records goes with --jsonl"),
         (("export", "--parquet", "-"), "wants a file or a folder"),
+        (("export", "--tensorboard", "-"), "wants a folder"),
+        (("export", "--tensorboard", "tb", "--runs"), "goes without --runs and --attempts"),
         (("export", "exp01", "-w", "seed = 0", "--json"), "exclude each other"),
         (("import",), "import wants FILE"),
         (("import", "nope.log"), "nope.log does not exist"),

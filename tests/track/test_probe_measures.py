@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from expdb.errors import BadInput
 from expdb.store.probing import read_found
+from expdb.track import loading
 from expdb.track.loop import Loop
 from expdb.track.probes import loader, lr_range, throughput
 from expdb.track.state import State
@@ -204,7 +205,7 @@ class Test_loader:
     @pytest.mark.parametrize("workers", [0, 2])
     def test_a_data_loader_takes_the_options(self, workers):
         rows = TensorDataset(torch.arange(4))
-        DataLoader(rows, **loader.loader_options(workers, is_cuda=False))
+        DataLoader(rows, **loading.loader_options(workers, is_cuda=False))
 
 
 class Test_memory:

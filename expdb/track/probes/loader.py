@@ -11,12 +11,18 @@ would hardly help; compute-bound where the updates on a kept batch do.
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from expdb.track.loading import (
+    MOST_WORKERS,
+    PREFETCH,
+    loader_options,
+    num_cores,
+    possible_workers,
+)
 from expdb.track.probes.seen import Marks, Probed
 from expdb.track.probes.throughput import percentile
 
@@ -27,8 +33,6 @@ if TYPE_CHECKING:
 Verdict = Literal["data-bound", "compute-bound", "balanced"]
 FACTOR = 1.25
 """By so much one side has to be the slower one."""
-MOST_WORKERS = 8
-PREFETCH = 4
 SPARE = 1.2
 """Workers for so much more than the mean: batches are not all alike."""
 JITTER = 2.0
@@ -143,7 +147,7 @@ def suggested(
     """
     alone_s = data_s * max(workers, 1)
     needed = math.ceil(SPARE * alone_s / compute_s) if compute_s > 0 else MOST_WORKERS
-    possible = max(0, min(MOST_WORKERS, cores - 1))
+    possible = possible_workers(cores)
     has_jitter = percentile(batches_s, 0.95) > JITTER * statistics.median(batches_s)
     options = loader_options(
         min(needed, possible), prefetch=PREFETCH if has_jitter else 2, is_cuda=is_cuda
@@ -151,24 +155,8 @@ def suggested(
     return {"needed": needed, "possible": possible, "enough": needed <= possible, **options}
 
 
-def loader_options(workers: int, *, prefetch: int = PREFETCH, is_cuda: bool) -> dict[str, Any]:
-    """Return arguments of a DataLoader that go together: some are refused without workers."""
-    options: dict[str, Any] = {"num_workers": workers, "pin_memory": is_cuda}
-    if workers:
-        options |= {"prefetch_factor": prefetch, "persistent_workers": True}
-    return options
-
-
 def is_torch_loader(loader: Any) -> bool:
     """Tell whether a loader is one of torch's, which takes workers."""
     from torch.utils.data import DataLoader
 
-    return isinstance(loader, DataLoader)
-
-
-def num_cores() -> int:
-    """Return the cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return isinstance(getattr(loader, "torch_loader", loader), DataLoader)

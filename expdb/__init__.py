@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from expdb.track.attach import attach
+    from expdb.track.distill import compare_teacher
     from expdb.track.lm import lm_loss
     from expdb.track.loading import LengthBuckets, Loader
     from expdb.track.loop import Loop
@@ -31,6 +32,7 @@ _NAMES = {
     "Loader": "expdb.track.loading:Loader",
     "LengthBuckets": "expdb.track.loading:LengthBuckets",
     "Loop": "expdb.track.loop:Loop",
+    "compare_teacher": "expdb.track.distill:compare_teacher",
     "lm_loss": "expdb.track.lm:lm_loss",
     "open": "expdb.api:open_store",
     "ExpdbError": "expdb.errors:ExpdbError",
@@ -57,6 +59,7 @@ __all__ = [
     "State",
     "Unsupported",
     "attach",
+    "compare_teacher",
     "lm_loss",
     "open",
     "start",

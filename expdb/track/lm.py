@@ -24,7 +24,7 @@ def lm_loss(
     """
     from torch.nn import functional as F
 
-    rows, targets = _aligned(logits, labels, shift)
+    rows, targets = aligned(logits, labels, shift)
     nll = F.cross_entropy(
         rows.float().flatten(0, -2), targets.flatten(), ignore_index=ignore_index, reduction="sum"
     )
@@ -35,10 +35,11 @@ def token_hits(
     logits: Tensor, labels: Tensor, *, shift: bool = True, ignore_index: int = IGNORE_INDEX
 ) -> tuple[Tensor, Tensor]:
     """Return how many tokens the largest logit names, and of how many, with `lm_loss`'s mask."""
-    rows, targets = _aligned(logits.detach(), labels, shift)
+    rows, targets = aligned(logits.detach(), labels, shift)
     valid = targets != ignore_index
     return ((rows.argmax(-1) == targets) & valid).sum(), valid.sum()
 
 
-def _aligned(logits: Tensor, labels: Tensor, shift: bool) -> tuple[Tensor, Tensor]:
+def aligned(logits: Tensor, labels: Tensor, shift: bool) -> tuple[Tensor, Tensor]:
+    """Return the rows of logits and the labels that belong together."""
     return (logits[:, :-1], labels[:, 1:]) if shift else (logits, labels)

@@ -49,8 +49,9 @@ def ask(
             hint=_instead(run, short_id(run.id, reader.id_length)),
         )
     layout = RunLayout(store.root / run.path)
-    require_here(layout)
-    attempt = attempts.numbers(layout)[-1]
+    numbers = attempts.numbers(layout)
+    require_here(layout)  # behind the look: a run that is removed meanwhile shows none
+    attempt = numbers[-1]
     with writing(store):
         asked = control.request(layout, attempt, verb, who=ops.who())
     result = ControlResult(run=run, attempt=attempt, verb=verb, asked_at_ms=asked.asked_us // 1000)

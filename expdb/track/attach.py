@@ -138,6 +138,7 @@ def attach(run: str, *, store: str | os.PathLike[str] | None = None) -> Attached
     layout = RunLayout(find_run_dir(opened.root, at.run))
     numbers = attempt_files.numbers(layout)
     if not numbers:
+        require_here(layout)  # a run that is removed meanwhile shows none
         raise Refused(f"{at.run} has no attempt to add to", hint=f"expdb show {at.run[:4]}")
     step = int(word.step) if word.step and is_number else at.step
     if step is None:

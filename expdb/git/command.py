@@ -53,6 +53,8 @@ _CONFIG: Final[tuple[str, ...]] = (
     "commit.gpgSign=false",
     "core.fsync=objects,reference",
     "core.fsyncMethod=batch",
+    # Several writers first remove every file that they replace: a kill would leave hundreds gone.
+    "checkout.workers=1",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",

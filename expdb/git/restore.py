@@ -49,8 +49,6 @@ __all__ = [
 ]
 
 _MARK: Final = "expdb"
-WRITERS: Final = 4
-"""Processes that write the files of a restore; git starts them from 100 files on."""
 
 
 def restore(
@@ -184,17 +182,7 @@ def _make_room(worktree: WorkTree, rows: Sequence[PlanRow]) -> None:
 def _write(worktree: WorkTree, index: Path, paths: Sequence[str]) -> None:
     if paths:
         worktree.git(
-            # Making a file is mostly waiting for the file system, so more than cores pay.
-            (
-                "-c",
-                f"checkout.workers={WRITERS}",
-                "checkout-index",
-                "--force",
-                "--index",
-                "--quiet",
-                "-z",
-                "--stdin",
-            ),
+            ("checkout-index", "--force", "--index", "--quiet", "-z", "--stdin"),
             index=index,
             stdin=nul_joined(paths),
         )

@@ -120,6 +120,13 @@ def test_failure_says_what_git_said_in_one_line(repo):
     assert git(("cat-file", "-t", "nonsense"), cwd=repo.top, check=False).rc == 128
 
 
+def test_one_process_writes_files_whatever_the_user_s_config_says(repo):
+    # Several remove every file first, so that a kill would leave hundreds gone instead of one.
+    repo.git("config", "checkout.workers", "8")
+    worktree = find_worktree(repo.top)
+    assert worktree.git(("config", "--get", "checkout.workers")).text == "1"
+
+
 def test_slow_command_is_stopped(repo):
     repo.git("config", "alias.slow", "!sleep 30")
     with pytest.raises(GitTimeout, match="git slow took longer than"):
